@@ -1,0 +1,1 @@
+"""Agglomerative clustering with Bregman divergences, in JAX."""

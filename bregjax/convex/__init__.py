@@ -1,0 +1,1 @@
+"""Convex functions, one-sided derivatives and conjugates."""

@@ -1,0 +1,1 @@
+"""Agglomeration and its tree."""
