@@ -1,1 +1,17 @@
 """Exponential families."""
+
+from bregjax.families.base import Family as Family
+from bregjax.families.bernoulli import Bernoulli as Bernoulli
+from bregjax.families.exponential import Exponential as Exponential
+from bregjax.families.exponential_family import ExponentialFamily as ExponentialFamily
+from bregjax.families.gamma import Gamma as Gamma
+from bregjax.families.gaussian import DiagonalGaussian as DiagonalGaussian
+from bregjax.families.gaussian import Gaussian as Gaussian
+from bregjax.families.gaussian import IsotropicGaussian as IsotropicGaussian
+from bregjax.families.ising import Ising as Ising
+from bregjax.families.multinomial import Multinomial as Multinomial
+from bregjax.families.named import FAMILIES as FAMILIES
+from bregjax.families.named import named_family as named_family
+from bregjax.families.natural_model import NaturalModel as NaturalModel
+from bregjax.families.poisson import Poisson as Poisson
+from bregjax.families.spherical_gaussian import SphericalGaussian as SphericalGaussian

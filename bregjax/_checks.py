@@ -1,0 +1,96 @@
+"""Checks of concrete arguments at the public boundary; tracers pass unread."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._typing import Array, ArrayLike, PyTree
+
+__all__ = [
+    "check_finite",
+    "check_support",
+    "check_weights",
+    "float_array",
+    "is_concrete",
+    "place",
+]
+
+
+def is_concrete(tree: PyTree) -> bool:
+    """Whether the values of every leaf can be read: none is a tracer."""
+    leaves = jax.tree.leaves(tree)
+    return not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+
+
+def float_array(values: ArrayLike) -> Array:
+    """Concrete values as a float64 NumPy array, traced ones as a JAX array of floats.
+
+    A small computation on concrete values then keeps all its digits whether or not
+    JAX's 64-bit mode is on.
+    """
+    if is_concrete(values):
+        return np.asarray(values, dtype=np.float64)  # pyright: ignore[reportReturnType]
+    return jnp.asarray(values, dtype=float)
+
+
+def place(index: tuple[int, ...]) -> str:
+    """A position in words: `row 3, column 0`."""
+    names = ("row", "column")
+    if len(index) <= len(names):
+        return ", ".join(f"{n} {i}" for n, i in zip(names, index, strict=False))
+    return f"index {index}"
+
+
+def check_finite(name: str, values: ArrayLike | Array) -> None:
+    """Raise ValueError at the first NaN or inf."""
+    array = np.asarray(values)
+    if np.issubdtype(array.dtype, np.floating):
+        check_support(
+            name,
+            array,
+            np.isfinite(array),
+            rule="must be finite",
+            remedy="Drop or impute such entries first",
+        )
+
+
+def check_support(
+    name: str, values: ArrayLike, allowed: ArrayLike, *, rule: str, remedy: str
+) -> None:
+    """Raise ValueError at the first entry that is not allowed.
+
+    Args:
+        name: The argument's name.
+        values: Its entries.
+        allowed: Boolean array of the shape of `values`, or of its first axes.
+        rule: What must hold, as "must be non-negative".
+        remedy: What to do, a sentence without its full stop.
+    """
+    allowed = np.asarray(allowed)
+    if allowed.all():
+        return
+    bad = np.argwhere(~allowed)
+    first = tuple(int(i) for i in bad[0])
+    more = f" ({len(bad)} such in all)" if len(bad) > 1 else ""
+    raise ValueError(
+        f"`{name}` {rule}; got {np.asarray(values)[first]} at {place(first)}{more}. "
+        f"{remedy}."
+    )
+
+
+def check_weights(weights: ArrayLike, num_points: int) -> None:
+    """Raise ValueError unless there is one positive finite weight a point."""
+    array = np.asarray(weights)
+    if array.shape != (num_points,):
+        raise ValueError(
+            f"`weights` must have shape ({num_points},), one weight a row of `x`; got "
+            f"{array.shape}."
+        )
+    check_finite("weights", array)
+    check_support(
+        "weights",
+        array,
+        array > 0,
+        rule="must be positive",
+        remedy="Drop the rows of weight 0 first",
+    )

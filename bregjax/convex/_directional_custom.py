@@ -1,0 +1,63 @@
+"""Functions with a custom JVP: their rule, or their body where that has kinks."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.extend.core as jec
+import jax.numpy as jnp
+
+from bregjax._typing import Array
+from bregjax.convex._directional_control import Walk
+from bregjax.convex._directional_jaxpr import as_function
+from bregjax.convex._directional_ray import Doubts, Ray, is_concrete, later
+from bregjax.convex._directional_smooth import along, open_operands
+
+
+def custom_jvp_rule(
+    walk: Walk, doubts: Doubts, eqn: Any, rays: Sequence[Ray], *, enter: bool
+) -> list[Ray]:
+    """The function's own rule, or its body walked where that has kinks.
+
+    At a kink the rule picks one side. Where the walk meets
+    0/0 (a removable singularity) the rule answers after all. A body with a `while`
+    keeps its rule: a solver must not be differentiated through its iterations.
+    """
+    if not enter:
+        return _by_rule(doubts, eqn, rays)
+    inner = Doubts()
+    outs = walk(inner, eqn.params["call_jaxpr"], rays)
+    doubts.join(inner.code)
+    lost = [jnp.isnan(out.first()) for out in outs if out.is_active]
+    if not lost or (is_concrete(*lost) and not any(bool(jnp.any(m)) for m in lost)):
+        return outs
+    result = []
+    for out, rule in zip(outs, _by_rule(doubts, eqn, rays), strict=True):
+        if not out.is_active:
+            result.append(out)
+            continue
+        where = jnp.isnan(out.first()) & (inner.code == 0)
+        value = jnp.where(where, rule.value, out.value)
+        slope = jnp.where(where, rule.first(), out.first())
+        bend = later(
+            lambda where=where, out=out: jnp.where(where, jnp.nan, out.second())
+        )
+        result.append(Ray(value, slope, bend))
+    return result
+
+
+def _by_rule(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
+    run, variables = as_function(eqn)
+    by_variable = {
+        atom: ray
+        for atom, ray in zip(eqn.invars, rays, strict=True)
+        if not isinstance(atom, jec.Literal)
+    }
+    moving = [name for name in variables if by_variable[name].is_active]
+
+    def apply(*parts: Array) -> tuple[Array, ...]:
+        values = {name: ray.value for name, ray in by_variable.items()}
+        values.update(zip(moving, parts, strict=True))
+        return tuple(run(*(values[name] for name in variables)))
+
+    outs = along(apply, [by_variable[name] for name in moving], affine=False)
+    return open_operands(doubts, eqn, rays, outs)

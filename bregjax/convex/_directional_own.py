@@ -1,0 +1,131 @@
+"""Functions that bring their own one-sided derivative.
+
+The rule has to survive `jit` and `vmap` of the function with public JAX alone. So it
+is written into the function's jaxpr as a call whose result nothing uses: the compiler
+drops it, `vmap` batches it along with the function, and the interpreter finds it.
+The call's direction is a copy of x behind a marked identity, the slot; the interpreter
+puts the true direction there.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax import lax
+
+from bregjax._typing import Array, PyTree
+from bregjax.convex._directional_ray import Ray, unknown
+
+_FUNCTION = "bregjax_with_own_rule"
+_VALUE, _SLOT, _RULE = "bregjax_own_value", "bregjax_own_slot", "bregjax_own_rule"
+
+
+def define_directional_derivative(
+    f: Callable[[PyTree], PyTree], rule: Callable[[PyTree, PyTree], PyTree]
+) -> Callable[[PyTree], PyTree]:
+    """The function f, with `rule(x, v)` as its one-sided derivative f'(x; v).
+
+    `directional_derivative` uses the rule and does not look into f; values, `jit`,
+    `vmap`, `jax.grad` and `jax.jvp` are those of f.
+
+    Args:
+        f: Maps a pytree of float arrays to a pytree of float arrays. Whatever moves
+            with x has to be passed in x, not closed over.
+        rule: Takes x and a direction v of the same structure, and returns a pytree
+            like f(x). It need not be linear in v.
+
+    Returns:
+        A function of x.
+
+    Example:
+        The Euclidean norm, whose derivative at 0 is ‖v‖:
+
+        >>> import jax.numpy as jnp
+        >>> from bregjax.convex.directional import directional_derivative
+        >>> def rule(x, v):
+        ...     norm = jnp.linalg.norm(x)
+        ...     smooth = x @ v / jnp.where(norm > 0, norm, 1.0)
+        ...     return jnp.where(norm > 0, smooth, jnp.linalg.norm(v))
+        >>> norm = define_directional_derivative(jnp.linalg.norm, rule)
+        >>> float(directional_derivative(norm, jnp.zeros(2), jnp.array([3.0, -4.0])))
+        5.0
+    """
+
+    def with_own_rule(x: PyTree) -> PyTree:
+        leaves, tree = jax.tree.flatten(x)
+        number = len(leaves)
+
+        def value(*parts: Array) -> PyTree:
+            return f(jax.tree.unflatten(tree, parts))
+
+        def along(*parts: Array) -> PyTree:
+            point, direction = parts[:number], parts[number:]
+            return rule(
+                jax.tree.unflatten(tree, point), jax.tree.unflatten(tree, direction)
+            )
+
+        def both(*parts: Array) -> PyTree:
+            still = [lax.stop_gradient(part) for part in parts]
+            slots = [_named(_SLOT, lambda part: part)(part) for part in still]
+            _named(_RULE, along)(*still, *slots)
+            return _named(_VALUE, value)(*parts)
+
+        return _named(_FUNCTION, both)(*leaves)
+
+    return with_own_rule
+
+
+def _named(name: str, function: Callable) -> Callable:
+    function.__name__ = function.__qualname__ = name
+    return jax.jit(function)
+
+
+def is_own(eqn: Any) -> bool:
+    """Whether the equation calls a function that brought its rule."""
+    if eqn.params.get("name") != _FUNCTION:
+        return False
+    inner = eqn.params["jaxpr"].jaxpr
+    values = [e for e in inner.eqns if e.params.get("name") == _VALUE]
+    # The derivative of such a function (jax.grad inside f) has another layout, and is
+    # walked as any other.
+    return len(values) == 1 and values[0].outvars == inner.outvars
+
+
+def own_rule(
+    evaluate: Callable[[Any, Sequence[Ray]], list[Array]],
+    eqn: Any,
+    rays: Sequence[Ray],
+) -> list[Ray]:
+    """The value of f, with the slope that the rule gives."""
+    inner = eqn.params["jaxpr"].jaxpr
+    known: dict[Any, Ray] = dict(zip(inner.invars, rays, strict=True))
+    filled: set[Any] = set()
+    values: list[Array] = []
+    slopes: list[Array] = []
+    for step in inner.eqns:
+        operands = [known[atom] for atom in step.invars]
+        name = step.params.get("name")
+        if name == _SLOT:
+            known[step.outvars[0]] = Ray(operands[0].first())
+            filled.add(id(operands[0]))
+        elif name == _RULE:
+            slopes = evaluate(step, [Ray(ray.value) for ray in operands])
+        elif name == _VALUE:
+            values = evaluate(step, [Ray(ray.value) for ray in operands])
+        else:
+            known[step.outvars[0]] = operands[0]
+    if any(ray.slope is not None and id(ray) not in filled for ray in rays):
+        raise NotImplementedError(
+            "directional_derivative: a function with its own rule closes over a value "
+            "that depends on x. Pass it as part of the argument."
+        )
+    if [s.shape for s in slopes] != [value.shape for value in values]:
+        raise ValueError(
+            "define_directional_derivative: the rule has to return the structure and "
+            f"shapes of f(x), {[value.shape for value in values]}; got "
+            f"{[slope.shape for slope in slopes]}."
+        )
+    return [
+        Ray(value, slope.astype(value.dtype), unknown(value))
+        for value, slope in zip(values, slopes, strict=True)
+    ]

@@ -1,0 +1,153 @@
+"""Values along a ray, and the record of what could not be decided.
+
+A value computed from x + τv is followed for small τ > 0 as p + τt + τ²u/2. The
+order of two such values just after τ = 0 is the lexicographic order of (p, t, u):
+this one idea gives every rule at a kink.
+"""
+
+import dataclasses
+import enum
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from bregjax._typing import Array
+
+
+class Doubt(enum.IntFlag):
+    """Why a tangent is NaN: the places where first order does not decide."""
+
+    TIE = 1
+    ROOT = 2
+    EIGEN = 4
+    SINGULAR = 8
+    LOOP = 16
+
+    @property
+    def sentence(self) -> str:
+        """What happened and what to do about it."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Doubt.TIE: (
+        "A comparison (gt, eq, sign, argmax, sort, floor, a cond predicate) of values "
+        "that are not affine in x is tied to second order, and the branches differ. "
+        "Compare an affine quantity, use max, min or abs, or bring a rule with "
+        "`define_directional_derivative`."
+    ),
+    Doubt.ROOT: (
+        "A root (sqrt, cbrt, pow) meets an argument of 0 whose growth along v is not "
+        "known, or that turns negative. Bring a rule with "
+        "`define_directional_derivative`."
+    ),
+    Doubt.EIGEN: (
+        "eigh meets equal eigenvalues: eigenvectors have no derivative there. Use the "
+        "eigenvalues alone, or bring a rule with `define_directional_derivative`."
+    ),
+    Doubt.SINGULAR: (
+        "svd meets equal or zero singular values: its factors have no derivative "
+        "there. Use the eigenvalues of a symmetric matrix, or bring a rule with "
+        "`define_directional_derivative`."
+    ),
+    Doubt.LOOP: (
+        "The predicate of a while loop is tied to second order, so the number of steps "
+        "is not decided. Compare an affine quantity, or bring a rule with "
+        "`define_directional_derivative`."
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Ray:
+    """One intermediate value along the ray.
+
+    Attributes:
+        value: Its limit for τ → 0+.
+        slope: The one-sided derivative; None for a constant. For Booleans and
+            integers, the mask of entries that the ray does not decide.
+        bend: Gives the one-sided second derivative (NaN where unknown); None where
+            the value is affine in τ for small τ, so that a tie is a tie for good. It
+            is a function because few places ask for it.
+        logarithmic: Wherever infinite, the value grows like log τ.
+    """
+
+    value: Array
+    slope: Array | None = None
+    bend: Callable[[], Array] | None = None
+    logarithmic: bool = False
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the value has a derivative at all."""
+        return jnp.issubdtype(self.value.dtype, jnp.inexact)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a derivative travels with the value."""
+        return self.is_float and self.slope is not None
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether the value is affine in τ, up to the first kink."""
+        return self.slope is None or self.bend is None
+
+    def first(self) -> Array:
+        """The slope, zeros for a constant."""
+        return jnp.zeros_like(self.value) if self.slope is None else self.slope
+
+    def second(self) -> Array:
+        """The bend, zeros for an affine value."""
+        if self.slope is None or self.bend is None:
+            return jnp.zeros_like(self.value)
+        return self.bend()
+
+    def mask(self) -> Array:
+        """The undecided entries of a Boolean or an integer."""
+        if self.is_float or self.slope is None:
+            return jnp.zeros(self.value.shape, bool)
+        return self.slope
+
+    def map(self, linear: Callable[[Array], Array]) -> "Ray":
+        """The ray under a linear map of arrays."""
+        if not self.is_active:
+            return Ray(linear(self.value), None if self.slope is None else self.slope)
+        bend = None if self.bend is None else later(lambda: linear(self.second()))
+        return Ray(linear(self.value), linear(self.first()), bend)
+
+
+def later(compute: Callable[[], Array]) -> Callable[[], Array]:
+    """Compute at the first request, and once."""
+    return functools.cache(compute)
+
+
+def unknown(value: Array) -> Callable[[], Array]:
+    """A bend that nothing is known of."""
+    return lambda: jnp.full_like(value, jnp.nan)
+
+
+def is_concrete(*arrays: Array) -> bool:
+    """Whether the numbers can be looked at now."""
+    return not any(isinstance(array, jax.core.Tracer) for array in arrays)
+
+
+class Doubts:
+    """Collects the reasons met on the way, as one integer of `Doubt` bits."""
+
+    def __init__(self) -> None:
+        self.code: Array = jnp.int32(0)
+
+    def add(self, where: Array, reason: Doubt) -> None:
+        """Record the reason if any entry holds."""
+        self.join(jnp.where(jnp.any(where), jnp.int32(reason), jnp.int32(0)))
+
+    def join(self, code: Array) -> None:
+        """Record the bits of another record."""
+        self.code = self.code | code
+
+    def poison(self, slope: Array, where: Array, reason: Doubt) -> Array:
+        """The slope, NaN where it is in doubt."""
+        self.add(where, reason)
+        return jnp.where(where, jnp.nan, slope)

@@ -1,0 +1,91 @@
+"""Rules for rounding: piecewise constant, with the piece taken that the ray enters."""
+
+import jax.numpy as jnp
+from jax import lax
+
+from bregjax._typing import Array
+from bregjax.convex._directional_ray import Doubt, Ray, unknown
+from bregjax.convex._directional_rules import Rule, constant_piece, ray_sign
+
+
+def _step(value: Array, base: Array, x: Ray, edge: Array) -> tuple[Array, Array]:
+    """Direction in which x leaves the edge of a step, and where that is open."""
+    del value
+    shifted = Ray(jnp.where(edge, 0.0, 1.0).astype(base.dtype), x.first(), x.bend)
+    sign, undecided = ray_sign(shifted)
+    return jnp.where(edge, sign, 0.0).astype(base.dtype), undecided & edge
+
+
+def _floor_rule(doubts, eqn, rays):
+    del eqn
+    (x,) = rays
+    value = lax.floor(x.value)
+    way, undecided = _step(value, value, x, value == x.value)
+    return [constant_piece(doubts, jnp.where(way < 0, value - 1, value), undecided, x)]
+
+
+def _ceil_rule(doubts, eqn, rays):
+    del eqn
+    (x,) = rays
+    value = lax.ceil(x.value)
+    way, undecided = _step(value, value, x, value == x.value)
+    return [constant_piece(doubts, jnp.where(way > 0, value + 1, value), undecided, x)]
+
+
+def _round_rule(doubts, eqn, rays):
+    (x,) = rays
+    value = eqn.primitive.bind(x.value, **eqn.params)
+    low = lax.floor(x.value)
+    way, undecided = _step(value, value, x, x.value - low == 0.5)
+    value = jnp.where(way > 0, low + 1, jnp.where(way < 0, low, value))
+    return [constant_piece(doubts, value, undecided, x)]
+
+
+def _truncated(x: Ray) -> tuple[Array, Array]:
+    """X rounded towards 0 for small τ > 0, and where that is open."""
+    value = jnp.trunc(x.value)
+    way, undecided = _step(value, value, x, (value == x.value) & (value != 0))
+    inwards = way * lax.sign(value) < 0
+    return jnp.where(inwards, value - lax.sign(value), value), undecided
+
+
+def _convert_rule(doubts, eqn, rays):
+    (x,) = rays
+    kind = eqn.params["new_dtype"]
+    if jnp.issubdtype(kind, jnp.inexact):
+        convert = lambda part: lax.convert_element_type(part, kind)
+        moved = x.map(convert)
+        return [Ray(moved.value, moved.slope, moved.bend, x.logarithmic)]
+    if jnp.issubdtype(kind, jnp.bool_):
+        sign, undecided = ray_sign(x)
+        value = (sign != 0) | (x.value != 0)
+    else:
+        value, undecided = _truncated(x)
+    value = lax.convert_element_type(value, kind)
+    return [Ray(value, None if x.is_affine else undecided)]
+
+
+def _rem_rule(doubts, eqn, rays):
+    """X − y trunc(x / y), with the quotient taken along the ray."""
+    x, y = rays
+    value = lax.rem(x.value, y.value)
+    ratio = lax.div(x.value - value, y.value)
+    quotient = jnp.round(ratio)
+    slope = x.first() - quotient * y.first()
+    edge = (value == 0) & (quotient != 0)
+    inwards = edge & (slope * lax.sign(x.value) < 0)
+    slope = jnp.where(inwards, slope + lax.sign(quotient) * y.first(), slope)
+    value = jnp.where(inwards, lax.sign(x.value) * lax.abs(y.value), value)
+    if x.is_affine and not y.is_active:
+        return [Ray(value, slope)]
+    slope = doubts.poison(slope, edge & ~(jnp.abs(slope) > 0), Doubt.TIE)
+    return [Ray(value, slope, unknown(value))]
+
+
+ROUNDING_RULES: dict[str, Rule] = {
+    "floor": _floor_rule,
+    "ceil": _ceil_rule,
+    "round": _round_rule,
+    "rem": _rem_rule,
+    "convert_element_type": _convert_rule,
+}

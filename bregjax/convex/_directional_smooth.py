@@ -1,0 +1,281 @@
+"""Rules that hold away from kinks: JVPs, logarithms and quotients at 0, masks."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._typing import Array
+from bregjax.convex._directional_jaxpr import evaluate
+from bregjax.convex._directional_ray import (
+    Doubt,
+    Doubts,
+    Ray,
+    is_concrete,
+    later,
+    unknown,
+)
+from bregjax.convex._directional_roots import power_rule
+from bregjax.convex._directional_rules import Rule
+
+# Linear in all their float operands together: affine stays affine.
+_LINEAR = frozenset(
+    [
+        "add",
+        "add_any",
+        "broadcast_in_dim",
+        "concatenate",
+        "copy",
+        "copy_p",
+        "cumsum",
+        "device_put",
+        "dynamic_slice",
+        "dynamic_update_slice",
+        "expand_dims",
+        "gather",
+        "imag",
+        "neg",
+        "optimization_barrier",
+        "pad",
+        "real",
+        "reduce_precision",
+        "reduce_sum",
+        "reduce_window_sum",
+        "reshape",
+        "rev",
+        "scatter",
+        "scatter-add",
+        "slice",
+        "split",
+        "squeeze",
+        "stop_gradient",
+        "sub",
+        "transpose",
+    ]
+)
+# Linear in one operand when the other is constant.
+_BILINEAR = frozenset(["mul", "dot_general", "conv_general_dilated"])
+
+# Undecided entries of the operands meet the output entry by entry.
+_ELEMENTWISE = frozenset(
+    [
+        "abs",
+        "add",
+        "and",
+        "clamp",
+        "convert_element_type",
+        "div",
+        "eq",
+        "ge",
+        "gt",
+        "integer_pow",
+        "le",
+        "lt",
+        "max",
+        "min",
+        "mul",
+        "ne",
+        "neg",
+        "not",
+        "or",
+        "rem",
+        "shift_left",
+        "shift_right_arithmetic",
+        "shift_right_logical",
+        "sign",
+        "sub",
+        "xor",
+    ]
+)
+# Applied to the mask as to the value.
+_ONE_OPERAND = frozenset(
+    [
+        "broadcast_in_dim",
+        "copy",
+        "expand_dims",
+        "reshape",
+        "rev",
+        "slice",
+        "squeeze",
+        "transpose",
+    ]
+)
+
+
+def smooth(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
+    """The primitive's own JVP."""
+    del doubts
+    moving = [place for place, ray in enumerate(rays) if ray.is_active]
+
+    def bind(*parts: Array) -> tuple[Array, ...]:
+        operands = [ray.value for ray in rays]
+        for place, part in zip(moving, parts, strict=True):
+            operands[place] = part
+        outs = eqn.primitive.bind(*operands, **eqn.params)
+        return tuple(outs) if eqn.primitive.multiple_results else (outs,)
+
+    affine = all(ray.is_affine for ray in rays) and _keeps_affine(eqn, rays)
+    return along(bind, [rays[place] for place in moving], affine=affine)
+
+
+def along(
+    function: Callable[..., tuple[Array, ...]], rays: Sequence[Ray], *, affine: bool
+) -> list[Ray]:
+    """The rays of a function by jax.jvp; applied twice it gives the bend."""
+    values = tuple(ray.value for ray in rays)
+    slopes = tuple(ray.first() for ray in rays)
+    outs, out_slopes = jax.jvp(function, values, slopes)
+    inexact = [jnp.issubdtype(out.dtype, jnp.inexact) for out in outs]
+
+    def float_slopes(*parts: Array) -> tuple[Array, ...]:
+        primals, tangents = parts[: len(values)], parts[len(values) :]
+        _, result = jax.jvp(function, primals, tangents)
+        return tuple(part for part, real in zip(result, inexact, strict=True) if real)
+
+    def second() -> tuple[Array, ...]:
+        bends = tuple(ray.second() for ray in rays)
+        try:
+            return jax.jvp(float_slopes, (*values, *slopes), (*slopes, *bends))[1]
+        except (TypeError, NotImplementedError):
+            # No second derivative there: the tie that asked for it stays open.
+            return tuple(
+                jnp.full_like(out, jnp.nan)
+                for out, real in zip(outs, inexact, strict=True)
+                if real
+            )
+
+    bends = later(second)
+    result = []
+    for place, (out, slope) in enumerate(zip(outs, out_slopes, strict=True)):
+        if not inexact[place]:
+            result.append(Ray(out))
+            continue
+        number = sum(inexact[:place])
+        bend = None if affine else later(lambda number=number: bends()[number])
+        result.append(Ray(out, slope, bend))
+    return result
+
+
+def _keeps_affine(eqn: Any, rays: Sequence[Ray]) -> bool:
+    name = eqn.primitive.name
+    if name in _LINEAR:
+        return True
+    moving = [ray.is_active for ray in rays]
+    if name in _BILINEAR:
+        return sum(moving) == 1
+    return name == "div" and not moving[1]
+
+
+def discrete(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
+    """Booleans and integers, some of them undecided."""
+    return open_operands(
+        doubts, eqn, rays, [Ray(value) for value in evaluate(eqn, rays)]
+    )
+
+
+def open_operands(
+    doubts: Doubts, eqn: Any, rays: Sequence[Ray], outs: list[Ray]
+) -> list[Ray]:
+    """Pass the undecided entries of discrete operands on."""
+    masks = [ray.slope for ray in rays if not ray.is_float and ray.slope is not None]
+    if not masks:
+        return outs
+    result = []
+    for out in outs:
+        where = _spread_masks(eqn, masks, out.value.shape)
+        if out.is_float:
+            slope = doubts.poison(out.first(), where, Doubt.TIE)
+            result.append(Ray(out.value, slope, unknown(slope)))
+        else:
+            result.append(Ray(out.value, out.mask() | where))
+    return result
+
+
+def _spread_masks(eqn: Any, masks: Sequence[Array], shape: tuple[int, ...]) -> Array:
+    """Entries of the output that undecided entries of the operands reach."""
+    if eqn.primitive.name in _ONE_OPERAND and len(eqn.invars) == 1:
+        return eqn.primitive.bind(masks[0], **eqn.params)
+    if all(mask.shape in (shape, ()) for mask in masks) and (
+        eqn.primitive.name in _ELEMENTWISE
+    ):
+        where = jnp.zeros(shape, bool)
+        for mask in masks:
+            where = where | mask
+        return where
+    anywhere = jnp.zeros((), bool)
+    for mask in masks:
+        anywhere = anywhere | jnp.any(mask)
+    return jnp.broadcast_to(anywhere, shape)
+
+
+def _logarithm(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
+    (out,) = smooth(doubts, eqn, rays)
+    return [Ray(out.value, out.slope, out.bend, logarithmic=True)]
+
+
+def _product(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
+    """A b, with 0 · log 0 = 0 and its slope a' log 0."""
+    (out,) = smooth(doubts, eqn, rays)
+    value, slope = out.value, out.first()
+    for zero, infinite in (rays, rays[::-1]):
+        if not infinite.logarithmic:
+            continue
+        meets = (zero.value == 0) & jnp.isinf(infinite.value)
+        steep = jnp.where(zero.first() == 0, 0.0, zero.first() * infinite.value)
+        value = jnp.where(meets, 0.0, value)
+        slope = jnp.where(meets, steep, slope)
+    scaled = any(ray.logarithmic for ray in rays) and not all(
+        ray.is_active for ray in rays
+    )
+    return [Ray(value, slope, out.bend, scaled)]
+
+
+def _quotient(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
+    """A / b; where both vanish, by the first two orders of each.
+
+    (a'τ + a''τ²/2) / (b'τ + b''τ²/2) is a'/b' + τ (a'' − (a'/b') b'') / (2b').
+    """
+    a, b = rays
+    (out,) = _keep_logarithm(doubts, eqn, rays)
+    if not b.is_active:
+        return [out]
+    meets = (a.value == 0) & (b.value == 0)
+    if is_concrete(meets) and not bool(jnp.any(meets)):
+        return [out]
+    base = jnp.where(meets, b.first(), 1.0)
+    limit = a.first() / base
+    turn = (a.second() - limit * b.second()) / (2 * base)
+    value = jnp.where(meets, limit, out.value)
+    slope = jnp.where(meets, turn, out.first())
+    bend = later(lambda: jnp.where(meets, jnp.nan, out.second()))
+    return [Ray(value, slope, bend, out.logarithmic)]
+
+
+def _keep_logarithm(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
+    (out,) = smooth(doubts, eqn, rays)
+    scaled = rays[0].logarithmic and not any(ray.is_active for ray in rays[1:])
+    return [Ray(out.value, out.slope, out.bend, scaled)]
+
+
+def _power(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
+    base, exponent = rays
+    if exponent.slope is None and base.is_active and is_concrete(exponent.value):
+        powers = set(np.asarray(exponent.value).ravel().tolist())
+        if len(powers) == 1 and 0 < (power := powers.pop()) < 1:
+            return [power_rule(doubts, eqn, base, power)]
+    return smooth(doubts, eqn, rays)
+
+
+SPECIAL: dict[str, Rule] = {
+    "log": _logarithm,
+    "log1p": _logarithm,
+    "mul": _product,
+    "pow": _power,
+    "neg": _keep_logarithm,
+    "div": _quotient,
+    "broadcast_in_dim": _keep_logarithm,
+    "reshape": _keep_logarithm,
+    "squeeze": _keep_logarithm,
+}

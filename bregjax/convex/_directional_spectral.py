@@ -1,0 +1,81 @@
+"""Rules for eigenvalues and singular values, with a guard where they coincide."""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from bregjax._typing import Array
+from bregjax.convex._directional_ray import Doubt, Ray, unknown
+from bregjax.convex._directional_rules import Rule
+
+
+def _same_group(values: Array, scale: Array) -> tuple[Array, Array]:
+    """Ascending values that agree to rounding: number of the group, and pair mask."""
+    size = values.shape[-1]
+    near = 16 * size * jnp.finfo(values.dtype).eps * scale
+    jump = jnp.diff(values, axis=-1) > near[..., None]
+    group = jnp.cumsum(jump, axis=-1, dtype=jnp.int32)
+    first = jnp.zeros((*group.shape[:-1], 1), jnp.int32)
+    group = jnp.concatenate([first, group], axis=-1)
+    return group, group[..., :, None] == group[..., None, :]
+
+
+def _eigh_rule(doubts, eqn, rays):
+    """Eigenvalues w: those of the blocks of VᵀA'V that belong to equal w, in order.
+
+    Source: Lancaster, On eigenvalues of matrices dependent on a parameter, 1964.
+    """
+    (matrix,) = rays
+    bind = lambda a: tuple(eqn.primitive.bind(a, **eqn.params))
+    (vectors, values), slopes = jax.jvp(bind, (matrix.value,), (matrix.first(),))
+    if not eqn.params.get("sort_eigenvalues", True):
+        raise NotImplementedError(
+            "directional_derivative: eigh with sort_eigenvalues=False has no rule. "
+            "Leave the eigenvalues sorted."
+        )
+    if vectors.shape[-1] != values.shape[-1] or jnp.iscomplexobj(vectors):
+        raise NotImplementedError(
+            "directional_derivative: eigh of a complex matrix or of a subset of "
+            "eigenvalues has no rule. Take all eigenvalues of a real matrix."
+        )
+    group, same = _same_group(values, jnp.max(jnp.abs(values), axis=-1))
+    slope_in = matrix.first()
+    slope_in = (slope_in + jnp.swapaxes(slope_in, -1, -2)) / 2
+    turned = jnp.swapaxes(vectors, -1, -2) @ (slope_in @ vectors)
+    tied = jnp.any(jnp.diff(group, axis=-1) == 0, axis=-1, keepdims=True)
+    blocks = jnp.where(same, turned, 0.0)
+    size = jnp.max(jnp.sum(jnp.abs(blocks), axis=-1), axis=-1, keepdims=True)
+    # Shifts of more than the norm keep the eigenvalues of the blocks in their order.
+    shift = group * (3 * size)
+    eye = jnp.eye(values.shape[-1], dtype=values.dtype)
+    shifted = jnp.linalg.eigvalsh(blocks + shift[..., None] * eye) - shift
+    slope = jnp.where(tied, shifted, slopes[1])
+    open_ = jnp.broadcast_to(tied[..., None, :], vectors.shape)
+    turning = doubts.poison(slopes[0], open_, Doubt.EIGEN)
+    return [
+        Ray(vectors, turning, unknown(vectors)),
+        Ray(values, slope, unknown(values)),
+    ]
+
+
+def _svd_rule(doubts, eqn, rays):
+    """The JVP, refused where singular values coincide or vanish."""
+    (matrix,) = rays
+    bind = lambda a: tuple(eqn.primitive.bind(a, **eqn.params))
+    outs, slopes = jax.jvp(bind, (matrix.value,), (matrix.first(),))
+    values = outs[0]
+    scale = jnp.max(values, axis=-1)
+    group, _ = _same_group(values[..., ::-1], scale)
+    equal = jnp.any(jnp.diff(group, axis=-1) == 0, axis=-1)
+    near = 16 * values.shape[-1] * jnp.finfo(values.dtype).eps * scale
+    open_ = equal | (values[..., -1] <= near)
+    rays_out = []
+    for value, slope in zip(outs, slopes, strict=True):
+        where = lax.expand_dims(open_, range(open_.ndim, value.ndim))
+        where = jnp.broadcast_to(where, value.shape)
+        slope = doubts.poison(slope, where, Doubt.SINGULAR)
+        rays_out.append(Ray(value, slope, unknown(value)))
+    return rays_out
+
+
+SPECTRAL_RULES: dict[str, Rule] = {"eigh": _eigh_rule, "svd": _svd_rule}

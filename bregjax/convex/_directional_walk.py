@@ -1,0 +1,157 @@
+"""The interpreter: a jaxpr, walked with values along a ray."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.extend.core as jec
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax.convex._directional_control import cond_rule, scan_rule, while_rule
+from bregjax.convex._directional_custom import custom_jvp_rule
+from bregjax.convex._directional_jaxpr import equations, evaluate, inner_jaxprs
+from bregjax.convex._directional_order import ORDER_RULES
+from bregjax.convex._directional_own import is_own, own_rule
+from bregjax.convex._directional_ray import Doubts, Ray
+from bregjax.convex._directional_roots import ROOT_RULES
+from bregjax.convex._directional_rounding import ROUNDING_RULES
+from bregjax.convex._directional_rules import RULES
+from bregjax.convex._directional_smooth import (
+    SPECIAL,
+    discrete,
+    open_operands,
+    smooth,
+)
+from bregjax.convex._directional_spectral import SPECTRAL_RULES
+
+_KINKS = {
+    **RULES,
+    **ROUNDING_RULES,
+    **ROOT_RULES,
+    **ORDER_RULES,
+    **SPECTRAL_RULES,
+}
+_CONTROL = {"cond": cond_rule, "scan": scan_rule, "while": while_rule}
+
+# Primitives that are one call of an inner jaxpr, by the parameter that holds it.
+_CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "eval_jaxpr": "call_jaxpr",
+    "remat2": "jaxpr",
+    "checkpoint": "jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vmap_call": "call",
+}
+
+# Their inner jaxprs are no obstacle: the JVP is right.
+_OPAQUE = frozenset(["custom_linear_solve", "scatter", "scatter-add", "scatter-mul"])
+# Their JVP picks one side at a tie, or does not see that eigenvalues coincide.
+_REFUSED = frozenset(
+    [
+        "approx_top_k",
+        "call_hi_primitive",
+        "eig",
+        "reduce",
+        "reduce_window",
+        "schur",
+        "select_and_gather_add",
+        "select_and_scatter_add",
+    ]
+)
+
+# Discrete outputs that do not change along a short ray.
+_FLOAT_TO_DISCRETE = frozenset(["is_finite", "lu"])
+
+
+def walk(doubts: Doubts, closed: Any, rays: Sequence[Ray]) -> list[Ray]:
+    """Evaluate a jaxpr (closed, or open without constants) on rays."""
+    jaxpr = getattr(closed, "jaxpr", closed)
+    consts = [Ray(jnp.asarray(const)) for const in getattr(closed, "consts", ())]
+    known: dict[Any, Ray] = dict(zip(jaxpr.constvars, consts, strict=True))
+    known.update(zip(jaxpr.invars, rays, strict=True))
+
+    def read(atom: Any) -> Ray:
+        if isinstance(atom, jec.Literal):
+            # NumPy: a literal stays a number that can be looked at under jit.
+            return Ray(np.asarray(atom.val, atom.aval.dtype))
+        return known[atom]
+
+    for eqn in jaxpr.eqns:
+        outs = _apply(doubts, eqn, [read(atom) for atom in eqn.invars])
+        known.update(zip(eqn.outvars, outs, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _apply(doubts: Doubts, eqn: Any, rays: list[Ray]) -> list[Ray]:
+    """The rays that one equation gives."""
+    name = eqn.primitive.name
+    if all(ray.slope is None for ray in rays):
+        return [Ray(value) for value in evaluate(eqn, rays)]
+    if name in _CONTROL:
+        return _CONTROL[name](walk, doubts, eqn, rays)
+    if name in _CALLS:
+        inner = eqn.params[_CALLS[name]]
+        if is_own(eqn):
+            return own_rule(evaluate, eqn, rays)
+        return walk(doubts, inner, rays)
+    if name == "custom_jvp_call":
+        enter = _can_enter(eqn) and _has_kink(eqn.params["call_jaxpr"])
+        return custom_jvp_rule(walk, doubts, eqn, rays, enter=enter)
+    if name == "stop_gradient":
+        # The identity, of which only JAX's own derivative is 0.
+        return rays
+    _refuse_unknown(eqn)
+    if name == "select_n" or (name in _KINKS and any(ray.is_active for ray in rays)):
+        return _KINKS[name](doubts, eqn, rays)
+    if not any(ray.is_active for ray in rays):
+        return discrete(doubts, eqn, rays)
+    special = SPECIAL.get(name, smooth)
+    return open_operands(doubts, eqn, rays, special(doubts, eqn, rays))
+
+
+def _has_kink(closed: Any) -> bool:
+    return any(
+        is_own(eqn)
+        or (
+            eqn.primitive.name in _KINKS
+            and eqn.primitive.name not in ("select_n", "convert_element_type")
+            and any(jnp.issubdtype(a.aval.dtype, jnp.inexact) for a in eqn.invars)
+        )
+        for eqn in equations(closed)
+    )
+
+
+def _can_enter(eqn: Any) -> bool:
+    body = eqn.params["call_jaxpr"]
+    inner = getattr(body, "jaxpr", body)
+    if inner.debug_info.func_name == "_custom_root":
+        # jax 0.12 has a primitive of its own for it, which `_REFUSED` holds.
+        raise _no_rule("custom_root")
+    names = {equation.primitive.name for equation in equations(body)}
+    return not names & (_REFUSED | {"while"})
+
+
+def _refuse_unknown(eqn: Any) -> None:
+    """Raise on a primitive whose derivative at a kink nothing is known of."""
+    name = eqn.primitive.name
+    known = name in _KINKS or name in _OPAQUE
+    jumps = any(
+        jnp.issubdtype(a.aval.dtype, jnp.inexact) for a in eqn.invars
+    ) and not all(jnp.issubdtype(b.aval.dtype, jnp.inexact) for b in eqn.outvars)
+    if (
+        name in _REFUSED
+        or (inner_jaxprs(eqn) and not known)
+        or (jumps and not known and name not in _FLOAT_TO_DISCRETE)
+    ):
+        inner = eqn.params.get("_prim")
+        raise _no_rule(name if inner is None else str(inner))
+
+
+def _no_rule(name: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"directional_derivative: the primitive `{name}` has no rule. Write the "
+        "function without it, or bring a rule with `define_directional_derivative`."
+    )

@@ -1,0 +1,186 @@
+"""−log det of symmetric positive definite matrices, and its conjugate."""
+
+from dataclasses import dataclass
+from typing import final
+
+import jax
+import jax.numpy as jnp
+
+from bregjax._numerics import burg_remainder, symmetric_part
+from bregjax._typing import Array
+from bregjax.convex.base import ConvexFunction
+
+
+def _multiply(a: Array, b: Array) -> Array:
+    return jnp.matmul(a, b, precision="highest")
+
+
+def _transpose(a: Array) -> Array:
+    return jnp.swapaxes(a, -1, -2)
+
+
+def _factor(x: Array) -> tuple[Array, Array]:
+    """Cholesky factor `[..., d, d]`, and whether there is one `[...]` (else identity).
+
+    An asymmetry beyond rounding counts as none. A determinant would not do: two
+    negative eigenvalues hide in it.
+    """
+    size = jnp.max(jnp.abs(x), (-1, -2), keepdims=True)
+    slack = 100 * x.shape[-1] * jnp.finfo(x.dtype).eps * size
+    lower = jnp.linalg.cholesky(x)
+    exists = jnp.all(jnp.isfinite(lower), (-1, -2))
+    exists &= jnp.all(jnp.abs(x - _transpose(x)) <= slack, (-1, -2))
+    return jnp.where(exists[..., None, None], lower, _identity_like(x)), exists
+
+
+def _identity_like(x: Array) -> Array:
+    return jnp.broadcast_to(jnp.eye(x.shape[-1], dtype=x.dtype), x.shape)
+
+
+def _invert_factor(lower: Array) -> Array:
+    eye = _identity_like(lower)
+    return jax.lax.linalg.triangular_solve(lower, eye, left_side=True, lower=True)
+
+
+@jax.custom_jvp
+def _inverse(x: Array) -> Array:
+    root = _invert_factor(_factor(x)[0])
+    return _multiply(_transpose(root), root)
+
+
+@_inverse.defjvp
+def _inverse_jvp(primals, tangents):
+    (x,), (dx,) = primals, tangents
+    inverse = _inverse(x)
+    return inverse, -_multiply(inverse, _multiply(dx, inverse))
+
+
+@jax.custom_jvp
+def _negative_log_det(x: Array) -> Array:
+    lower, exists = _factor(x)
+    diagonal = jnp.diagonal(lower, axis1=-2, axis2=-1)
+    return jnp.where(exists, -2 * jnp.sum(jnp.log(diagonal), -1), jnp.inf)
+
+
+@_negative_log_det.defjvp
+def _negative_log_det_jvp(primals, tangents):
+    (x,), (dx,) = primals, tangents
+    slope = -symmetric_part(_inverse(x))
+    return _negative_log_det(x), jnp.sum(slope * dx, (-1, -2))
+
+
+# B(Y + Δ, Y) = tr A − log det(I + A) with A = L⁻¹ΔL⁻ᵀ, Y = LLᵀ. Let C be the Cholesky
+# factor of I + A, s_i the sum of squares left of its diagonal in row i, and
+# e_i = A_ii − s_i: then C_ii² = 1 + e_i, and B = Σ s_i + (e_i − log(1 + e_i)). All
+# terms are at least 0, and neither s nor e remembers the 1: nothing cancels.
+
+
+def _whiten(y: Array, delta: Array) -> tuple[Array, Array, Array]:
+    """L⁻¹ and A of the comment above, and whether Y is positive definite."""
+    lower, exists = _factor(y)
+    root = _invert_factor(lower)
+    whitened = _multiply(root, _multiply(delta, _transpose(root)))
+    return root, symmetric_part(whitened), exists
+
+
+@jax.custom_jvp
+def _remainder(y: Array, delta: Array) -> Array:
+    _, whitened, exists = _whiten(y, delta)
+    lower, end_exists = _factor(whitened + _identity_like(whitened))
+    squares = jnp.sum(jnp.tril(lower, -1) ** 2, -1)
+    excess = jnp.diagonal(whitened, axis1=-2, axis2=-1) - squares
+    terms = squares + burg_remainder(jnp.ones_like(excess), excess)
+    return jnp.where(exists & end_exists, jnp.sum(terms, -1), jnp.inf)
+
+
+@_remainder.defjvp
+def _remainder_jvp(primals, tangents):
+    # ∂Δ = D = Y⁻¹ − (Y + Δ)⁻¹ and ∂Y = D − Y⁻¹ΔY⁻¹ = −DΔY⁻¹.
+    (y, delta), (dy, ddelta) = primals, tangents
+    difference = _slope_difference(y, delta)
+    by_y = symmetric_part(_multiply(difference, _multiply(delta, _inverse(y))))
+    tangent = jnp.sum(difference * ddelta, (-1, -2)) - jnp.sum(by_y * dy, (-1, -2))
+    return _remainder(y, delta), tangent
+
+
+def _slope_difference(y: Array, delta: Array) -> Array:
+    """Y⁻¹ − (Y + Δ)⁻¹ = L⁻ᵀ(I + A)⁻¹A L⁻¹."""
+    root, whitened, _ = _whiten(y, delta)
+    middle = _inverse(whitened + _identity_like(whitened))
+    middle = symmetric_part(_multiply(middle, whitened))
+    return _multiply(_transpose(root), _multiply(middle, root))
+
+
+class _LogDeterminant(ConvexFunction):
+    """What both functions below share."""
+
+    @property
+    def event_ndim(self) -> int:
+        """Number of trailing axes of one point."""
+        return 2
+
+    def _slope(self, x: Array, v: Array) -> Array:
+        return jnp.sum(self._gradient(x) * v, (-1, -2))
+
+
+@final
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class NegativeLogDeterminant(_LogDeterminant):
+    """−log det X of symmetric positive definite X `[..., d, d]`; +inf elsewhere.
+
+    Conjugate −log det(−Y) − d of negative definite Y. B(X, Y) = tr(XY⁻¹) −
+    log det(XY⁻¹) − d (Stein's loss, the log-det divergence): twice the Kullback–Leibler
+    divergence of the Gaussian N(0, X) from N(0, Y). A singular X is outside.
+    Each value costs one Cholesky factor, each divergence two.
+    """
+
+    def _value(self, x: Array) -> Array:
+        return _negative_log_det(x)
+
+    def _inside(self, x: Array) -> Array:
+        return _factor(x)[1]
+
+    def _gradient(self, x: Array) -> Array:
+        return -symmetric_part(_inverse(x))
+
+    def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
+        del x  # where the slope is infinite, so is the value
+        return _remainder(y, delta)
+
+    def _gradient_difference(self, y: Array, delta: Array) -> Array:
+        return _slope_difference(y, delta)
+
+    def conjugate(self) -> "LogDeterminantConjugate":
+        """−log det(−Y) − d."""
+        return LogDeterminantConjugate()
+
+
+@final
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class LogDeterminantConjugate(_LogDeterminant):
+    """−log det(−Y) − d of symmetric negative definite Y `[..., d, d]`.
+
+    The conjugate of `NegativeLogDeterminant`, with the same divergence.
+    """
+
+    def _value(self, x: Array) -> Array:
+        return _negative_log_det(-x) - x.shape[-1]
+
+    def _inside(self, x: Array) -> Array:
+        return _factor(-x)[1]
+
+    def _gradient(self, x: Array) -> Array:
+        return symmetric_part(_inverse(-x))
+
+    def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
+        del x
+        return _remainder(-y, -delta)
+
+    def _gradient_difference(self, y: Array, delta: Array) -> Array:
+        return -_slope_difference(-y, -delta)
+
+    def conjugate(self) -> NegativeLogDeterminant:
+        """−log det X."""
+        return NegativeLogDeterminant()

@@ -1,0 +1,215 @@
+"""Quadratics, entropies and the log-partition functions conjugate to them.
+
+Each class names f, its conjugate f* and its divergence B_f(x, y).
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import jax
+import jax.numpy as jnp
+
+from bregjax._numerics import (
+    burg_remainder,
+    exp_remainder,
+    kl_remainder,
+    log_ratio,
+    multiply_matrix,
+    symmetric_part,
+    xlogx,
+)
+from bregjax._typing import Array, ArrayLike
+from bregjax.convex.base import ConvexFunction, SeparableFunction
+
+
+def _like(y: Array, value: Array) -> Array:
+    """The value with the axes that y adds."""
+    return jnp.broadcast_to(value, jnp.broadcast_shapes(y.shape, value.shape))
+
+
+@final
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class SquaredNorm(SeparableFunction):
+    """½‖x‖². Its own conjugate; B(x, y) = ½‖x − y‖²."""
+
+    def _scalar(self, x: Array) -> Array:
+        return x * x / 2
+
+    def _scalar_gradient(self, x: Array) -> Array:
+        return x
+
+    def _scalar_inside(self, x: Array) -> Array:
+        return jnp.isfinite(x)
+
+    def _scalar_remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
+        del x
+        return _like(y, delta * delta / 2)
+
+    def _scalar_difference(self, y: Array, delta: Array) -> Array:
+        return _like(y, delta)
+
+    def conjugate(self) -> "SquaredNorm":
+        """½‖y‖²: itself."""
+        return self
+
+
+@final
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Mahalanobis(ConvexFunction):
+    """½ xᵀAx for symmetric positive definite A `[n, n]`; its symmetric part acts.
+
+    Conjugate ½ yᵀA⁻¹y. B(x, y) = ½ (x − y)ᵀA(x − y). A semidefinite A is a convex
+    function too, without the conjugate.
+    """
+
+    matrix: ArrayLike
+
+    def _apply(self, x: Array) -> Array:
+        matrix = jnp.asarray(self.matrix, x.dtype)
+        return multiply_matrix(symmetric_part(matrix), x)
+
+    def _value(self, x: Array) -> Array:
+        return jnp.sum(x * self._apply(x), -1) / 2
+
+    def _inside(self, x: Array) -> Array:
+        return jnp.all(jnp.isfinite(x), -1)
+
+    def _gradient(self, x: Array) -> Array:
+        return self._apply(x)
+
+    def _slope(self, x: Array, v: Array) -> Array:
+        return jnp.sum(self._apply(x) * v, -1)
+
+    def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
+        del x
+        return _like(y[..., 0], self._value(delta))
+
+    def _gradient_difference(self, y: Array, delta: Array) -> Array:
+        return _like(y, self._apply(delta))
+
+    def conjugate(self) -> "Mahalanobis":
+        """½ yᵀA⁻¹y."""
+        return Mahalanobis(jnp.linalg.inv(symmetric_part(jnp.asarray(self.matrix))))
+
+
+@final
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class NegativeEntropy(SeparableFunction):
+    """Σ x log x + tilt · x over x ≥ 0, with 0 log 0 = 0; in nats.
+
+    Conjugate Σ exp(y − 1 − tilt). B(x, y) = Σ x log(x/y) − x + y whatever the tilt: the
+    generalised Kullback–Leibler divergence; +inf where y = 0 < x, 0 where both are 0.
+    The gradient is −inf at 0. The default is plain Σ x log x, without −x; tilt = −1 is
+    the conjugate of Σ exp.
+    """
+
+    tilt: ArrayLike = 0.0
+
+    def _scalar(self, x: Array) -> Array:
+        return xlogx(x) + jnp.asarray(self.tilt, x.dtype) * x
+
+    def _scalar_gradient(self, x: Array) -> Array:
+        return jnp.log(x) + (1 + jnp.asarray(self.tilt, x.dtype))
+
+    def _scalar_inside(self, x: Array) -> Array:
+        return (x >= 0) & (x < jnp.inf)
+
+    def _scalar_remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
+        return kl_remainder(y, delta, x=x)
+
+    def _scalar_difference(self, y: Array, delta: Array) -> Array:
+        return log_ratio(y, delta)
+
+    def conjugate(self) -> "Exponential":
+        """Σ exp(y − 1 − tilt)."""
+        return Exponential(-1 - jnp.asarray(self.tilt))
+
+
+@final
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Exponential(SeparableFunction):
+    """Σ exp(x + shift).
+
+    Conjugate Σ y log y − (1 + shift) y over y ≥ 0: a `NegativeEntropy` with a tilt.
+    B(x, y) = Σ exp(y + shift) (exp(x − y) − 1 − (x − y)).
+    """
+
+    shift: ArrayLike = 0.0
+
+    def _scalar(self, x: Array) -> Array:
+        return jnp.exp(x + jnp.asarray(self.shift, x.dtype))
+
+    def _scalar_gradient(self, x: Array) -> Array:
+        return self._scalar(x)
+
+    def _scalar_remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
+        del x
+        return self._scalar(y) * exp_remainder(delta)
+
+    def _scalar_difference(self, y: Array, delta: Array) -> Array:
+        return self._scalar(y) * jnp.expm1(delta)
+
+    def conjugate(self) -> NegativeEntropy:
+        """Σ y log y − (1 + shift) y."""
+        return NegativeEntropy(-1 - jnp.asarray(self.shift))
+
+
+@final
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Burg(SeparableFunction):
+    """−Σ log x over x > 0.
+
+    Conjugate Σ −1 − log(−y) over y < 0. B(x, y) = Σ x/y − 1 − log(x/y), the
+    Itakura–Saito divergence.
+    """
+
+    def _scalar(self, x: Array) -> Array:
+        inside = x > 0
+        return jnp.where(x <= 0, jnp.inf, -jnp.log(jnp.where(inside, x, 1)))
+
+    def _scalar_gradient(self, x: Array) -> Array:
+        return -1 / x
+
+    def _scalar_inside(self, x: Array) -> Array:
+        return (x > 0) & (x < jnp.inf)
+
+    def _scalar_remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
+        return burg_remainder(y, delta, x=x)
+
+    def _scalar_difference(self, y: Array, delta: Array) -> Array:
+        return delta / y / (y + delta)
+
+    def conjugate(self) -> "BurgConjugate":
+        """Σ −1 − log(−y)."""
+        return BurgConjugate()
+
+
+@final
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class BurgConjugate(SeparableFunction):
+    """−Σ log(−x) + 1 over x < 0: the conjugate of `Burg`, with the same divergence."""
+
+    def _scalar(self, x: Array) -> Array:
+        return Burg()._scalar(-x) - 1
+
+    def _scalar_gradient(self, x: Array) -> Array:
+        return -1 / x
+
+    def _scalar_inside(self, x: Array) -> Array:
+        return (x < 0) & (x > -jnp.inf)
+
+    def _scalar_remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
+        return burg_remainder(-y, -delta, x=None if x is None else -x)
+
+    def _scalar_difference(self, y: Array, delta: Array) -> Array:
+        return delta / y / (y + delta)
+
+    def conjugate(self) -> Burg:
+        """−Σ log y."""
+        return Burg()

@@ -1,0 +1,201 @@
+"""Norms and maxima with kinks, and the indicator functions conjugate to them.
+
+Their divergences follow Definition 2.1 of the paper in closed form, exact up to one
+rounding: by Proposition 2.3 B_f(x, y) = f(x) − min of ⟨g, x⟩ over the subgradients g at
+y, and these are the convex hull of a few signs or unit vectors.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import jax
+import jax.numpy as jnp
+
+from bregjax._typing import Array
+from bregjax.convex.base import ConvexFunction, SeparableFunction
+
+
+def _slope_of_size(x: Array, v: Array) -> Array:
+    """One-sided derivative of |·|, elementwise."""
+    return jnp.where(x == 0, jnp.abs(v), jnp.sign(x) * v)
+
+
+def _rounding(x: Array) -> Array:
+    """Error allowed to a sum of the n entries of a point that should be 1."""
+    return jnp.asarray(4 * (x.shape[-1] + 4) * jnp.finfo(x.dtype).eps, x.dtype)
+
+
+@final
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class L1Norm(SeparableFunction):
+    """‖x‖₁ = Σ|x|. Conjugate: the indicator function of ‖y‖∞ ≤ 1.
+
+    B(x, y) = Σ 2|x_i| over the i where x_i and y_i are not of one sign (Example 2.2).
+    """
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether it is differentiable in the interior of its domain: no."""
+        return False
+
+    def _scalar(self, x: Array) -> Array:
+        return jnp.abs(x)
+
+    def _scalar_gradient(self, x: Array) -> Array:
+        return jnp.sign(x)
+
+    def _scalar_inside(self, x: Array) -> Array:
+        return jnp.isfinite(x)
+
+    def _scalar_slope(self, x: Array, v: Array) -> Array:
+        return _slope_of_size(x, v)
+
+    def _scalar_remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
+        x = y + delta if x is None else x
+        return jnp.where(jnp.sign(x) * jnp.sign(y) > 0, 0, 2 * jnp.abs(x))
+
+    def _scalar_difference(self, y: Array, delta: Array) -> Array:
+        return jnp.sign(y + delta) - jnp.sign(y)
+
+    def conjugate(self) -> "UnitBallIndicator":
+        """0 where ‖y‖∞ ≤ 1, +inf elsewhere."""
+        return UnitBallIndicator(MaxNorm())
+
+
+@final
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class MaxNorm(ConvexFunction):
+    """‖x‖∞ = max |x_i|. Conjugate: the indicator function of ‖y‖₁ ≤ 1.
+
+    B(x, y) = ‖x‖∞ − min sign(y_i) x_i over the i of largest |y_i|; 2‖x‖∞ at y = 0.
+    """
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether it is differentiable in the interior of its domain: no."""
+        return False
+
+    def _value(self, x: Array) -> Array:
+        return jnp.max(jnp.abs(x), -1)
+
+    def _inside(self, x: Array) -> Array:
+        return jnp.all(jnp.isfinite(x), -1)
+
+    def _slope(self, x: Array, v: Array) -> Array:
+        size = jnp.abs(x)
+        active = size == jnp.max(size, -1, keepdims=True)
+        return jnp.max(jnp.where(active, _slope_of_size(x, v), -jnp.inf), -1)
+
+    def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
+        x = y + delta if x is None else x
+        return self._value(x) + self._slope(y, -x)
+
+    def conjugate(self) -> "UnitBallIndicator":
+        """0 where ‖y‖₁ ≤ 1, +inf elsewhere."""
+        return UnitBallIndicator(L1Norm())
+
+
+@final
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Max(ConvexFunction):
+    """max x_i. Conjugate: the indicator function of the probability simplex.
+
+    B(x, y) = max x_i − min x_j over the j of largest y_j.
+    """
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether it is differentiable in the interior of its domain: no."""
+        return False
+
+    def _value(self, x: Array) -> Array:
+        return jnp.max(x, -1)
+
+    def _inside(self, x: Array) -> Array:
+        return jnp.all(jnp.isfinite(x), -1)
+
+    def _slope(self, x: Array, v: Array) -> Array:
+        active = x == jnp.max(x, -1, keepdims=True)
+        return jnp.max(jnp.where(active, v, -jnp.inf), -1)
+
+    def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
+        x = y + delta if x is None else x
+        return self._value(x) + self._slope(y, -x)
+
+    def conjugate(self) -> "SimplexIndicator":
+        """0 on the probability simplex, +inf elsewhere."""
+        return SimplexIndicator()
+
+
+@final
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class UnitBallIndicator(ConvexFunction):
+    """0 where norm(x) ≤ 1 (up to rounding), +inf elsewhere.
+
+    Conjugate: the dual norm. B(x, y) for x, y in the ball is 0, or +inf where the ray
+    from x through y leaves the ball at y.
+    """
+
+    norm: L1Norm | MaxNorm
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether it is differentiable in the interior of its domain: no."""
+        return False
+
+    def _value(self, x: Array) -> Array:
+        zero = jnp.sum(jnp.zeros_like(x), -1)
+        return jnp.where(self.norm(x) <= 1 + _rounding(x), zero, jnp.inf)
+
+    def _gradient(self, x: Array) -> Array:
+        return jnp.zeros_like(x)
+
+    def _slope(self, x: Array, v: Array) -> Array:
+        zero = jnp.sum(x * 0 * v, -1)
+        at_edge = self.norm(x) >= 1 - _rounding(x)
+        growth = self.norm.directional_derivative(x, v)
+        leaves = at_edge & (growth > _rounding(x) * self.norm(v))
+        return jnp.where(leaves, jnp.inf, zero)
+
+    def conjugate(self) -> L1Norm | MaxNorm:
+        """The dual norm."""
+        return MaxNorm() if isinstance(self.norm, L1Norm) else L1Norm()
+
+
+@final
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class SimplexIndicator(ConvexFunction):
+    """0 where x ≥ 0 and Σ x = 1 (up to rounding), +inf elsewhere.
+
+    Conjugate: max. B(x, y) for x, y in the simplex is 0, or +inf where some
+    y_i = 0 < x_i.
+    """
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether it is differentiable in the interior of its domain: no."""
+        return False
+
+    def _value(self, x: Array) -> Array:
+        total = jnp.sum(x, -1)
+        inside = jnp.all(x >= 0, -1) & (jnp.abs(total - 1) <= _rounding(x))
+        return jnp.where(inside, jnp.zeros_like(total), jnp.inf)
+
+    def _gradient(self, x: Array) -> Array:
+        return jnp.zeros_like(x)
+
+    def _slope(self, x: Array, v: Array) -> Array:
+        zero = jnp.sum(x * 0 * v, -1)
+        drift = jnp.abs(jnp.sum(v, -1))
+        leaves = drift > _rounding(v) * jnp.sum(jnp.abs(v), -1)
+        leaves |= jnp.any((x == 0) & (v < 0), -1)
+        return jnp.where(leaves, jnp.inf, zero)
+
+    def conjugate(self) -> Max:
+        """The function max."""
+        return Max()

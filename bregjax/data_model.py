@@ -1,0 +1,86 @@
+"""How rows of data become leaves of a cluster model: all that clustering asks for."""
+
+import abc
+from dataclasses import dataclass
+from typing import Any, Self
+
+import jax
+import numpy as np
+
+from bregjax._checks import check_finite, float_array, is_concrete
+from bregjax._typing import Array, ArrayLike, PyTree
+from bregjax.cluster_model import BregmanModel, ClusterModel
+from bregjax.convex import ConvexFunction, SquaredNorm
+
+__all__ = ["DataModel", "FunctionModel"]
+
+
+class DataModel(abc.ABC):
+    """From rows of data to leaves. Exponential families are one kind of it."""
+
+    @abc.abstractmethod
+    def leaf_statistics(self, x: Array) -> PyTree:
+        """Statistics of rows as the cluster model holds them, `[m, ...]`."""
+
+    @abc.abstractmethod
+    def cluster_model(self) -> ClusterModel:
+        """What a cluster is and what a merge costs."""
+
+    def for_data(self, x: ArrayLike) -> Self:
+        """The model with whatever it takes from the data filled in.
+
+        Raises:
+            ValueError: If rows of `x` do not fit.
+        """
+        del x
+        return self
+
+    def as_rows(self, x: ArrayLike) -> Array:
+        """Observations as an array of floats with one row each."""
+        return float_array(x)
+
+    def check_support(self, x: ArrayLike) -> None:
+        """Raise ValueError at the first row outside the sample space."""
+        if is_concrete(x):
+            check_finite("x", x)
+
+    def default_smoothing(self, x: Array, weights: Array | None) -> Any:
+        """The smoothing map that `smoothing="auto"` stands for; None for none."""
+        del x, weights
+
+    @property
+    def ward_scale(self) -> ArrayLike | None:
+        """σ² where Δ is Ward's cost of a known variance σ², else None."""
+        return None
+
+    @property
+    def smoothing_hint(self) -> str:
+        """Which smoothing makes degenerate clusters finite: a sentence, no stop."""
+        return (
+            "Pass smoothing=mixing(center, amount) with a `center` inside the domain"
+        )
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class FunctionModel(DataModel):
+    """Rows clustered by the Bregman divergence of a convex function of rows.
+
+    Attributes:
+        function: Convex, relatively differentiable.
+    """
+
+    function: ConvexFunction
+
+    def leaf_statistics(self, x: Array) -> Array:
+        """The rows."""
+        return x
+
+    def cluster_model(self) -> BregmanModel:
+        """Proposition 3.8 with this function."""
+        return BregmanModel(self.function)
+
+    @property
+    def ward_scale(self) -> ArrayLike | None:
+        """1 for ½‖x‖², which is the Gaussian of variance 1."""
+        return np.float64(1) if isinstance(self.function, SquaredNorm) else None

@@ -1,0 +1,38 @@
+"""What the closed forms of conjugates share."""
+
+import jax.numpy as jnp
+
+from bregjax._result import Result
+from bregjax._typing import Array, PyTree
+from bregjax.convex import ConjugateSolution
+
+__all__ = ["all_finite", "closed_form"]
+
+
+def closed_form(
+    value: Array, natural: PyTree, *, inside: Array, closure: Array, valid: Array
+) -> ConjugateSolution:
+    """A conjugate's solution with the codes of the solver.
+
+    Args:
+        value: ψ*(μ) with its limits on the boundary.
+        natural: Its maximiser; ±inf where the limit is attained there.
+        inside: Whether μ is inside the mean domain.
+        closure: Whether μ is inside or on the boundary.
+        valid: Whether μ is free of NaN and inf.
+    """
+    codes = jnp.where(
+        inside, Result.CONVERGED, jnp.where(closure, Result.BOUNDARY, Result.OUTSIDE)
+    )
+    return ConjugateSolution(
+        value=jnp.where(valid, jnp.where(closure, value, jnp.inf), jnp.nan),
+        maximiser=natural,
+        result=jnp.where(valid, codes, Result.INVALID).astype(jnp.int32),
+        num_steps=jnp.zeros((), jnp.int32),
+        residual=jnp.zeros_like(value),
+    )
+
+
+def all_finite(*arrays: Array) -> Array:
+    """Whether every entry of every array is finite."""
+    return jnp.stack([jnp.all(jnp.isfinite(array)) for array in arrays]).all()

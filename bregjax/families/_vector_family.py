@@ -1,0 +1,76 @@
+"""Built-in families of rows of numbers: their dimension may come from the data."""
+
+import dataclasses
+from typing import Self
+
+import numpy as np
+
+from bregjax._checks import check_finite, check_support, float_array, is_concrete
+from bregjax._typing import Array, ArrayLike
+from bregjax.families.base import Family
+
+__all__ = ["VectorFamily"]
+
+
+class VectorFamily(Family):
+    """A family of observations `[d]` with a field `dim`, d or None until data is seen.
+
+    Subclasses are frozen dataclasses with that field.
+    """
+
+    dim: int | None
+
+    @property
+    def known_dim(self) -> int:
+        """The dimension d.
+
+        Raises:
+            ValueError: If it is still to come from data.
+        """
+        if self.dim is None:
+            name = type(self).__name__
+            raise ValueError(
+                f"{name} does not know its dimension yet. Give it, {name}(dim=…), or "
+                "take it from data, family.for_data(x)."
+            )
+        return self.dim
+
+    def for_data(self, x: ArrayLike) -> Self:
+        """The family with `dim` set to the number of columns of `x`.
+
+        Raises:
+            ValueError: If `x` is not a matrix, or of another width than `dim`.
+        """
+        shape = np.shape(x)
+        if len(shape) not in (1, 2):
+            raise ValueError(
+                f"`x` must be a matrix with a row a point; got shape {shape}."
+            )
+        width = shape[1] if len(shape) == 2 else 1
+        if self.dim is None:
+            return dataclasses.replace(self, dim=width)  # pyright: ignore[reportArgumentType]
+        if self.dim != width:
+            raise ValueError(
+                f"`x` must have {self.dim} columns, the `dim` of the family; got "
+                f"{width}. Leave `dim` out to take it from the data."
+            )
+        return self
+
+    def as_rows(self, x: ArrayLike) -> Array:
+        """`[m, d]`; a vector `[m]` is m points of one column."""
+        x = float_array(x)
+        return x[:, None] if x.ndim == 1 else x
+
+    def check_support(self, x: ArrayLike) -> None:
+        """Raise ValueError at the first entry outside the sample space."""
+        if not is_concrete(x):
+            return
+        array = np.asarray(x)
+        array = array[:, None] if array.ndim == 1 else array
+        check_finite("x", array)
+        allowed, rule, remedy = self.support(array)
+        check_support("x", array, allowed, rule=rule, remedy=remedy)
+
+    def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
+        """Which entries are allowed, the rule and the remedy in words."""
+        return np.ones(x.shape, bool), "must be finite", "Drop such rows"

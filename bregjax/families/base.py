@@ -1,0 +1,144 @@
+"""Exponential families: what is given, and all that follows from it."""
+
+import abc
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from bregjax._typing import Array, PyTree
+from bregjax.cluster_model import ClusterModel
+from bregjax.convex import ConjugateSolution, bregman_remainder, conjugate
+from bregjax.data_model import DataModel
+from bregjax.families.natural_model import NaturalModel
+
+__all__ = ["Family"]
+
+
+class Family(DataModel):
+    """An exponential family p(x; θ) = h(x) exp(⟨T(x), θ⟩ − ψ(θ)).
+
+    A subclass gives ψ (`log_partition`), T (`sufficient_statistics`) and a natural
+    parameter inside dom ψ (`natural_init`); the rest follows. What it overrides beyond
+    these is a closed form of the same thing, never another path to it.
+
+    Natural parameters θ and mean parameters μ are pytrees of one structure. Methods act
+    on one parameter; batches go through `jax.vmap`. Families are pytrees: the leaves
+    are their own parameters (a variance, a dispersion) and differentiate.
+    """
+
+    # --- What a family gives -------------------------------------------------------
+
+    @property
+    def separable(self) -> bool:
+        """Whether ψ is a sum over the coordinates of θ."""
+        return False
+
+    @property
+    @abc.abstractmethod
+    def natural_init(self) -> PyTree:
+        """A natural parameter inside dom ψ, where solvers start."""
+
+    @abc.abstractmethod
+    def log_partition(self, natural: PyTree) -> Array:
+        """ψ(θ), scalar; +inf or NaN outside its domain."""
+
+    @abc.abstractmethod
+    def sufficient_statistics(self, x: Array) -> PyTree:
+        """T(x) of one observation, in the structure of θ."""
+
+    def log_base_measure(self, x: Array) -> Array:
+        """log h(x) of one observation, scalar; 0 unless the family says otherwise."""
+        del x
+        return jnp.zeros(())
+
+    # --- What follows --------------------------------------------------------------
+
+    def natural_to_mean(self, natural: PyTree) -> PyTree:
+        """μ = ∇ψ(θ) = E T(x), of the structure of θ."""
+        return jax.grad(self.log_partition)(natural)
+
+    def conjugate(
+        self, mean: PyTree, *, start: PyTree | None = None
+    ) -> ConjugateSolution:
+        """ψ*(μ) = sup ⟨μ, θ⟩ − ψ(θ): the value, the natural parameter, a code.
+
+        Args:
+            mean: Mean parameter μ.
+            start: Natural parameter to start from, `natural_init` by default.
+
+        Returns:
+            The solution. `maximiser` is the natural parameter of mean μ. On the
+            boundary of the mean domain the value is the limit (+inf for a Gaussian of
+            singular covariance) and the code `Result.BOUNDARY`; beyond it the value
+            is +inf and the code `Result.OUTSIDE`.
+        """
+        return self.numerical_conjugate(mean, start=start)
+
+    def numerical_conjugate(
+        self, mean: PyTree, *, start: PyTree | None = None
+    ) -> ConjugateSolution:
+        """ψ*(μ) from ψ alone, by the solver, whatever closed form the family has."""
+        solve = conjugate(
+            _log_partition, self.natural_init, params=self, separable=self.separable
+        )
+        return solve(mean, start=start)
+
+    def mean_to_natural(self, mean: PyTree) -> PyTree:
+        """Natural parameter θ of mean μ: the maximiser of ⟨μ, θ⟩ − ψ(θ)."""
+        return self.conjugate(mean).maximiser
+
+    def log_prob(self, x: Array, natural: PyTree) -> Array:
+        """log p(x; θ) of one observation, in nats, scalar."""
+        statistics = self.sufficient_statistics(x)
+        return (
+            inner(statistics, natural)
+            - self.log_partition(natural)
+            + self.log_base_measure(x)
+        )
+
+    def kl_divergence(self, natural_p: PyTree, natural_q: PyTree) -> Array:
+        """KL(p, q) = B_ψ(θ_q, θ_p) in nats, scalar, without cancellation.
+
+        References:
+            Telgarsky and Dasgupta (2012), Theorem 4.6.
+        """
+        flat_p, unravel = ravel_pytree(natural_p)
+        flat_q, _ = ravel_pytree(natural_q)
+        psi = lambda theta: self.log_partition(unravel(theta))
+        return bregman_remainder(psi, flat_p, flat_q - flat_p)
+
+    # --- Clusters ------------------------------------------------------------------
+
+    def leaf_statistics(self, x: Array) -> PyTree:
+        """Statistics of rows as the family's cluster model holds them, `[m, ...]`.
+
+        The sufficient statistics, unless the family has a representation that loses
+        fewer digits (Gaussians: mean and centred covariance).
+        """
+        return jax.vmap(self.sufficient_statistics)(x)
+
+    def cluster_model(self) -> ClusterModel:
+        """Clusters with cost Σ w B_ψ*(τ, mean of τ): the log-likelihood lost."""
+        return NaturalModel(self)
+
+    @property
+    def smoothing_hint(self) -> str:
+        """A mean parameter to mix with."""
+        return (
+            "Pass smoothing=mixing(center, amount) with a mean parameter `center` "
+            "inside the mean domain, such as family.natural_to_mean(natural_init)"
+        )
+
+
+def inner(statistics: PyTree, natural: PyTree) -> Array:
+    """⟨T, θ⟩ over a pytree, with 0 · ±inf = 0."""
+    products = jax.tree.map(
+        lambda t, theta: jnp.sum(jnp.where(t == 0, 0, t * theta)), statistics, natural
+    )
+    return sum(jax.tree.leaves(products), start=jnp.zeros(()))
+
+
+def _log_partition(natural: PyTree, family: Family) -> Array:
+    """ψ with the family as its parameters: one function for every solve."""
+    return family.log_partition(natural)

@@ -1,0 +1,71 @@
+"""Independent binary variables."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._numerics import xlogx
+from bregjax._typing import Array
+from bregjax.cluster_model import BregmanModel
+from bregjax.convex import BinaryEntropy, ConjugateSolution
+from bregjax.families._closed_form import all_finite, closed_form
+from bregjax.families._vector_family import VectorFamily
+
+__all__ = ["Bernoulli"]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Bernoulli(VectorFamily):
+    """Rows of d independent binary variables with probabilities μ.
+
+    ψ(θ) = Σ log(1 + e^θ), T(x) = x, μ = 1 / (1 + e^{−θ}) in (0, 1),
+    ψ*(μ) = Σ μ log μ + (1 − μ) log(1 − μ), finite at 0 and 1. Fractions in [0, 1] are
+    taken.
+
+    Attributes:
+        dim: d; taken from the data if None.
+    """
+
+    dim: int | None = jax.tree.static(default=None)
+
+    @property
+    def separable(self) -> bool:
+        """ψ is a sum over coordinates."""
+        return True
+
+    @property
+    def natural_init(self) -> Array:
+        """Probability ½ in every coordinate."""
+        return jnp.zeros(self.known_dim)
+
+    def log_partition(self, natural: Array) -> Array:
+        """Σ log(1 + e^θ)."""
+        return jnp.sum(jax.nn.softplus(natural))
+
+    def sufficient_statistics(self, x: Array) -> Array:
+        """The row."""
+        return jnp.asarray(x, dtype=float)
+
+    def conjugate(
+        self, mean: Array, *, start: Array | None = None
+    ) -> ConjugateSolution:
+        """Σ μ log μ + (1 − μ) log(1 − μ) at θ = log μ / (1 − μ)."""
+        del start
+        return closed_form(
+            jnp.sum(xlogx(mean) + xlogx(1 - mean)),
+            jnp.log(mean) - jnp.log1p(-mean),
+            inside=jnp.all((mean > 0) & (mean < 1)),
+            closure=jnp.all((mean >= 0) & (mean <= 1)),
+            valid=all_finite(mean),
+        )
+
+    def cluster_model(self) -> BregmanModel:
+        """Binary relative entropy."""
+        return BregmanModel(BinaryEntropy())
+
+    def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
+        """Entries in [0, 1]."""
+        return (x >= 0) & (x <= 1), "must lie in [0, 1] for Bernoulli", "Code it 0 or 1"

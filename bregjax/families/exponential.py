@@ -1,0 +1,80 @@
+"""Independent exponential waiting times."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._typing import Array
+from bregjax.cluster_model import BregmanModel
+from bregjax.convex import Burg, ConjugateSolution
+from bregjax.families._closed_form import all_finite, closed_form
+from bregjax.families._vector_family import VectorFamily
+
+__all__ = ["Exponential"]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Exponential(VectorFamily):
+    """Rows of d independent exponentials, p(x) = Π λ_i e^{−λ_i x_i}, λ = −θ.
+
+    ψ(θ) = −Σ log(−θ), T(x) = x, μ = −1/θ > 0, ψ*(μ) = −Σ (1 + log μ), the Itakura–Saito
+    divergence; +inf at μ_i = 0, so that zeros need smoothing.
+
+    Attributes:
+        dim: d; taken from the data if None.
+    """
+
+    dim: int | None = jax.tree.static(default=None)
+
+    @property
+    def separable(self) -> bool:
+        """ψ is a sum over coordinates."""
+        return True
+
+    @property
+    def natural_init(self) -> Array:
+        """Rate 1 in every coordinate."""
+        return -jnp.ones(self.known_dim)
+
+    def log_partition(self, natural: Array) -> Array:
+        """−Σ log(−θ), +inf for θ ≥ 0."""
+        inside = natural < 0
+        safe = jnp.where(inside, -natural, 1)
+        return jnp.sum(jnp.where(inside, -jnp.log(safe), jnp.inf))
+
+    def sufficient_statistics(self, x: Array) -> Array:
+        """The times."""
+        return jnp.asarray(x, dtype=float)
+
+    def conjugate(
+        self, mean: Array, *, start: Array | None = None
+    ) -> ConjugateSolution:
+        """−Σ (1 + log μ) at θ = −1/μ."""
+        del start
+        return closed_form(
+            -jnp.sum(1 + jnp.log(mean)),
+            -1 / mean,
+            inside=jnp.all(mean > 0),
+            closure=jnp.all(mean >= 0),
+            valid=all_finite(mean),
+        )
+
+    def cluster_model(self) -> BregmanModel:
+        """The Itakura–Saito divergence of means."""
+        return BregmanModel(Burg())
+
+    def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
+        """Non-negative entries."""
+        return x >= 0, "must be non-negative for exponential times", "Drop such rows"
+
+    @property
+    def smoothing_hint(self) -> str:
+        """Zeros have a likelihood without bound."""
+        return (
+            "A time of 0 has a likelihood without bound: pass "
+            "smoothing=adding(numpy.ones(d), amount) with an amount in the units of "
+            "the data, such as half its resolution"
+        )

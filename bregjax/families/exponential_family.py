@@ -1,0 +1,151 @@
+"""A family of the user's own, from ψ and T."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._checks import float_array, is_concrete
+from bregjax._typing import Array, ArrayLike, PyTree
+from bregjax.families.base import Family
+
+__all__ = ["ExponentialFamily"]
+
+
+@jax.tree_util.register_pytree_node_class
+class ExponentialFamily(Family):
+    """The exponential family of a log-partition function ψ and a statistic T.
+
+    Everything else follows: the mean map ∇ψ, the conjugate ψ* by a convex solver, the
+    log-density, the Kullback–Leibler divergence, the merge cost, and their gradients.
+
+    Args:
+        log_partition: ψ, a plain JAX function: `log_partition(theta)`, or
+            `log_partition(theta, params)` where `params` is given. Convex; inf or NaN
+            outside its domain. Write it so that it neither overflows nor cancels inside.
+        sufficient_statistics: T, from one row of the data to a pytree of the structure
+            and shapes of θ.
+        natural_init: A θ inside dom ψ, where the solver starts: an array or a pytree.
+        log_base_measure: log h, from one row to a scalar; 0 if None. Clustering does not
+            need it, `log_prob` does.
+        params: Parameters of ψ itself (a dispersion, a matrix), any pytree of arrays;
+            costs differentiate with respect to them, and new values do not recompile.
+        separable: Whether ψ(θ) = Σ ψ_i(θ_i): the solver then works a coordinate at a
+            time, without matrices. A wrong claim gives wrong costs; `check` tests it.
+
+    Raises:
+        TypeError: If a function is not callable or `natural_init` is not of floats.
+        ValueError: If ψ is not a finite scalar at `natural_init`.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> family = ExponentialFamily(
+        ...     lambda theta: jnp.sum(jnp.exp(theta)), lambda x: x, jnp.zeros(1)
+        ... )
+        >>> print(family.mean_to_natural(jnp.array([1.0])))
+        [0.]
+    """
+
+    def __init__(
+        self,
+        log_partition: Callable[..., Array],
+        sufficient_statistics: Callable[[Array], PyTree],
+        natural_init: PyTree,
+        log_base_measure: Callable[[Array], Array] | None = None,
+        *,
+        params: PyTree = None,
+        separable: bool = False,
+    ):
+        functions = {
+            "log_partition": log_partition,
+            "sufficient_statistics": sufficient_statistics,
+        }
+        if log_base_measure is not None:
+            functions["log_base_measure"] = log_base_measure
+        for name, function in functions.items():
+            if not callable(function):
+                raise TypeError(f"`{name}` must be a function; got {function!r}.")
+        self._functions = (log_partition, sufficient_statistics, log_base_measure)
+        self._natural_init = jax.tree.map(float_array, natural_init)
+        self.params = jax.tree.map(_kept, params)
+        self._separable = bool(separable)
+        self._check_start()
+
+    def _check_start(self) -> None:
+        value = self.log_partition(self._natural_init)
+        if jnp.shape(value) != ():
+            raise ValueError(
+                "`log_partition` must return a scalar; got shape "
+                f"{jnp.shape(value)} at `natural_init`. Sum over coordinates."
+            )
+        if is_concrete(value) and not np.isfinite(value):
+            raise ValueError(
+                "`natural_init` must lie inside the domain of `log_partition`; got ψ = "
+                f"{float(value)} there. Choose a θ where ψ is finite."
+            )
+
+    def tree_flatten(self):
+        """Leaves: the start and the parameters of ψ."""
+        return (self._natural_init, self.params), (self._functions, self._separable)
+
+    @classmethod
+    def tree_unflatten(cls, aux: Any, children: Any) -> "ExponentialFamily":
+        """Rebuild without checks."""
+        family = object.__new__(cls)
+        family._functions, family._separable = aux
+        family._natural_init, family.params = children
+        return family
+
+    @property
+    def separable(self) -> bool:
+        """As claimed."""
+        return self._separable
+
+    @property
+    def natural_init(self) -> PyTree:
+        """As given."""
+        return self._natural_init
+
+    def log_partition(self, natural: PyTree) -> Array:
+        """ψ(θ), with the family's parameters where it has some."""
+        function = self._functions[0]
+        if self.params is None:
+            return function(natural)
+        return function(natural, self.params)
+
+    def sufficient_statistics(self, x: Array) -> PyTree:
+        """T(x) as floats."""
+        return jax.tree.map(
+            lambda t: jnp.asarray(t, dtype=float), self._functions[1](x)
+        )
+
+    def log_base_measure(self, x: Array) -> Array:
+        """log h(x)."""
+        function = self._functions[2]
+        return super().log_base_measure(x) if function is None else function(x)
+
+    def for_data(self, x: ArrayLike) -> "ExponentialFamily":
+        """The family itself, once T of a row is known to fit θ.
+
+        Raises:
+            ValueError: If T(x) has another structure or other shapes than θ.
+        """
+        row = jax.eval_shape(lambda rows: self.sufficient_statistics(rows[0]), x)
+        wanted = jax.tree.map(jnp.shape, self._natural_init)
+        got = jax.tree.map(lambda leaf: leaf.shape, row)
+        same = jax.tree.structure(row) == jax.tree.structure(self._natural_init)
+        if not same or wanted != got:
+            raise ValueError(
+                "`sufficient_statistics` of a row must have the structure and shapes "
+                f"of `natural_init`, {wanted}; got {got} for a row of shape "
+                f"{np.shape(x)[1:]}. Check `natural_init` against the number of columns."
+            )
+        return self
+
+
+def _kept(leaf: ArrayLike) -> Array:
+    """The array with all its digits, integers as they are."""
+    is_integer = jnp.issubdtype(jnp.result_type(leaf), jnp.integer)
+    return jnp.asarray(leaf) if is_integer else float_array(leaf)

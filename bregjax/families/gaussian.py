@@ -1,0 +1,267 @@
+"""Gaussians with a free covariance: full, diagonal or spherical."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._typing import Array
+from bregjax.convex import ConjugateSolution
+from bregjax.families._closed_form import all_finite, closed_form
+from bregjax.families._vector_family import VectorFamily
+from bregjax.families.gaussian_models import FullGaussianModel, VarianceModel
+from bregjax.moments import Form, Moments
+from bregjax.smoothing import Blur, normal_reference
+
+__all__ = ["DiagonalGaussian", "Gaussian", "IsotropicGaussian"]
+
+_LOG_2_PI = float(np.log(2 * np.pi))
+_HINT = (
+    "A single point has no covariance: pass smoothing=normal_reference(x), which is "
+    'what smoothing="auto" does, or smoothing=blur(bandwidth)'
+)
+
+
+class _GaussianFamily(VectorFamily):
+    """What the three share: base measure, leaves without spread, their smoothing."""
+
+    @property
+    def form(self) -> Form:
+        """The form of the covariance."""
+        raise NotImplementedError
+
+    def log_base_measure(self, x: Array) -> Array:
+        """−(d/2) log 2π."""
+        return jnp.asarray(-0.5 * x.shape[-1] * _LOG_2_PI)
+
+    def leaf_statistics(self, x: Array) -> Moments:
+        """Each row with a covariance of zero."""
+        x = jnp.asarray(x, dtype=float)
+        m, d = x.shape
+        shape = {"full": (m, d, d), "diagonal": (m, d), "spherical": (m,)}[self.form]
+        return Moments(x, jnp.zeros(shape, x.dtype), self.form)
+
+    @property
+    def smoothing_hint(self) -> str:
+        """Bandwidths."""
+        return _HINT
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Gaussian(_GaussianFamily):
+    """Gaussians with mean μ and covariance matrix Σ.
+
+    T(x) = (x, xxᵀ), θ = (Σ⁻¹μ, −½Σ⁻¹), which is overcomplete: only the symmetric part of
+    θ₂ counts. With P = −(θ₂ + θ₂ᵀ), ψ(θ) = ½ θ₁ᵀP⁻¹θ₁ − ½ log det P, and
+    ψ*(μ, E xxᵀ) = −½ log det(E xxᵀ − μμᵀ) − d/2. Clusters hold mean and centred
+    covariance.
+
+    Attributes:
+        dim: d; taken from the data if None.
+
+    References:
+        Telgarsky and Dasgupta (2012), Examples 4.2 and 5.4 (`g-n`).
+    """
+
+    dim: int | None = jax.tree.static(default=None)
+
+    @property
+    def form(self) -> Form:
+        """A matrix."""
+        return "full"
+
+    @property
+    def natural_init(self) -> tuple[Array, Array]:
+        """The standard normal."""
+        d = self.known_dim
+        return jnp.zeros(d), -0.5 * jnp.eye(d)
+
+    def log_partition(self, natural: tuple[Array, Array]) -> Array:
+        """½ θ₁ᵀP⁻¹θ₁ − ½ log det P, NaN unless P is positive definite."""
+        theta, half = natural
+        factor = jnp.linalg.cholesky(-(half + half.T))
+        white = jax.scipy.linalg.solve_triangular(factor, theta, lower=True)
+        return 0.5 * jnp.sum(white**2) - jnp.sum(jnp.log(jnp.diagonal(factor)))
+
+    def sufficient_statistics(self, x: Array) -> tuple[Array, Array]:
+        """(x, xxᵀ)."""
+        x = jnp.asarray(x, dtype=float)
+        return x, jnp.outer(x, x)
+
+    def conjugate(
+        self,
+        mean: tuple[Array, Array],
+        *,
+        start: tuple[Array, Array] | None = None,
+    ) -> ConjugateSolution:
+        """−½ log det Σ − d/2 with Σ = E xxᵀ − μμᵀ."""
+        del start
+        mu, second = mean
+        eps = jnp.finfo(mu.dtype).eps
+        symmetric = jnp.max(jnp.abs(second - second.T)) <= 100 * eps * jnp.max(
+            jnp.abs(second)
+        )
+        covariance = 0.5 * (second + second.T) - jnp.outer(mu, mu)
+        factor = jnp.linalg.cholesky(covariance)
+        inside = symmetric & jnp.all(jnp.isfinite(factor))
+        least = jnp.min(jnp.linalg.eigvalsh(covariance))
+        noise = 100 * eps * (jnp.max(jnp.abs(second)) + jnp.sum(mu**2))
+        safe = jnp.where(inside, factor, jnp.eye(len(mu), dtype=mu.dtype))
+        precision = jax.scipy.linalg.cho_solve(
+            (safe, True), jnp.eye(len(mu), dtype=mu.dtype)
+        )
+        value = -jnp.sum(jnp.log(jnp.diagonal(safe))) - 0.5 * len(mu)
+        return closed_form(
+            jnp.where(inside, value, jnp.inf),
+            (precision @ mu, -0.5 * precision),
+            inside=inside,
+            closure=symmetric & (inside | (least >= -noise)),
+            valid=all_finite(mu, second),
+        )
+
+    def cluster_model(self) -> FullGaussianModel:
+        """Relative covariances."""
+        return FullGaussianModel()
+
+    def default_smoothing(self, x: Array, weights: Array) -> Blur:
+        """One normal-reference bandwidth for all directions (`-n`)."""
+        return normal_reference(x, per_coordinate=False, weights=weights)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class DiagonalGaussian(_GaussianFamily):
+    """Gaussians with a mean and a variance v in each coordinate.
+
+    T(x) = (x, x²), θ = (μ/v, −1/(2v)), ψ(θ) = Σ −θ₁²/(4θ₂) − ½ log(−2θ₂),
+    ψ*(μ, E x²) = −½ Σ (1 + log v). Invariant to the units of each column.
+
+    Attributes:
+        dim: d; taken from the data if None.
+
+    References:
+        Telgarsky and Dasgupta (2012), Example 5.4 (`dg-nd`).
+    """
+
+    dim: int | None = jax.tree.static(default=None)
+
+    @property
+    def form(self) -> Form:
+        """A variance a coordinate."""
+        return "diagonal"
+
+    @property
+    def natural_init(self) -> tuple[Array, Array]:
+        """The standard normal."""
+        return jnp.zeros(self.known_dim), jnp.full(self.known_dim, -0.5)
+
+    def log_partition(self, natural: tuple[Array, Array]) -> Array:
+        """Σ −θ₁²/(4θ₂) − ½ log(−2θ₂), +inf for θ₂ ≥ 0."""
+        theta, half = natural
+        return jnp.sum(_log_partition_1d(theta**2, half, 1))
+
+    def sufficient_statistics(self, x: Array) -> tuple[Array, Array]:
+        """(x, x²)."""
+        x = jnp.asarray(x, dtype=float)
+        return x, x**2
+
+    def conjugate(
+        self,
+        mean: tuple[Array, Array],
+        *,
+        start: tuple[Array, Array] | None = None,
+    ) -> ConjugateSolution:
+        """−½ Σ (1 + log v) with v = E x² − μ²."""
+        del start
+        mu, second = mean
+        return _variance_conjugate(mu, second, mu**2, 1)
+
+    def cluster_model(self) -> VarianceModel:
+        """Relative variances, a coordinate each."""
+        return VarianceModel("diagonal")
+
+    def default_smoothing(self, x: Array, weights: Array) -> Blur:
+        """A normal-reference bandwidth for each coordinate (`-nd`)."""
+        return normal_reference(x, per_coordinate=True, weights=weights)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class IsotropicGaussian(_GaussianFamily):
+    """Gaussians with covariance v I, the variance v free in each cluster.
+
+    T(x) = (x, ‖x‖²), θ = (μ/v, −1/(2v)), ψ(θ) = −‖θ₁‖²/(4θ₂) − (d/2) log(−2θ₂),
+    ψ*(μ, E‖x‖²) = −(d/2)(1 + log v). Where one known variance serves all clusters, that
+    is Ward's method: `SphericalGaussian`.
+
+    Attributes:
+        dim: d; taken from the data if None.
+    """
+
+    dim: int | None = jax.tree.static(default=None)
+
+    @property
+    def form(self) -> Form:
+        """One variance."""
+        return "spherical"
+
+    @property
+    def natural_init(self) -> tuple[Array, Array]:
+        """The standard normal."""
+        return jnp.zeros(self.known_dim), jnp.asarray(-0.5)
+
+    def log_partition(self, natural: tuple[Array, Array]) -> Array:
+        """−‖θ₁‖²/(4θ₂) − (d/2) log(−2θ₂), +inf for θ₂ ≥ 0."""
+        theta, half = natural
+        return _log_partition_1d(jnp.sum(theta**2), half, self.known_dim)
+
+    def sufficient_statistics(self, x: Array) -> tuple[Array, Array]:
+        """(x, ‖x‖²)."""
+        x = jnp.asarray(x, dtype=float)
+        return x, jnp.sum(x**2)
+
+    def conjugate(
+        self,
+        mean: tuple[Array, Array],
+        *,
+        start: tuple[Array, Array] | None = None,
+    ) -> ConjugateSolution:
+        """−(d/2)(1 + log v) with v = (E‖x‖² − ‖μ‖²) / d."""
+        del start
+        mu, second = mean
+        return _variance_conjugate(mu, second, jnp.sum(mu**2), self.known_dim)
+
+    def cluster_model(self) -> VarianceModel:
+        """Relative variances, one for all coordinates."""
+        return VarianceModel("spherical")
+
+    def default_smoothing(self, x: Array, weights: Array) -> Blur:
+        """One normal-reference bandwidth for all directions (`-n`)."""
+        return normal_reference(x, per_coordinate=False, weights=weights)
+
+
+def _log_partition_1d(theta_squared: Array, half: Array, dim: int) -> Array:
+    inside = half < 0
+    safe = jnp.where(inside, half, -0.5)
+    psi = -theta_squared / (4 * safe) - 0.5 * dim * jnp.log(-2 * safe)
+    return jnp.where(inside, psi, jnp.inf)
+
+
+def _variance_conjugate(
+    mu: Array, second: Array, mu_squared: Array, dim: int
+) -> ConjugateSolution:
+    """ψ* of (μ, E x²) from the variances d v = E x² − μ² ."""
+    noise = 4 * jnp.finfo(mu.dtype).eps * mu_squared
+    spread = second - mu_squared
+    inside = spread > noise
+    variance = jnp.where(inside, spread, dim) / dim
+    value = jnp.where(inside, -0.5 * dim * (1 + jnp.log(variance)), jnp.inf)
+    return closed_form(
+        jnp.sum(value),
+        (mu / variance, -0.5 / variance),
+        inside=jnp.all(inside),
+        closure=jnp.all(spread >= -noise),
+        valid=all_finite(mu, second),
+    )

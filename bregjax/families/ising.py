@@ -1,0 +1,101 @@
+"""The Ising model on a small graph, in its overcomplete form."""
+
+import itertools
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+
+from bregjax._typing import Array
+from bregjax.families._vector_family import VectorFamily
+from bregjax.smoothing import Mixing, bernstein_amount, mixing
+
+__all__ = ["Ising"]
+
+_MAX_NODES = 16
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Ising(VectorFamily):
+    """Binary variables x ∈ {0, 1}^d that interact along the edges of a graph.
+
+    T(x) = (1[x_i = a], 1[x_i = a, x_j = b]) for each node i, each edge (i, j) and each
+    a, b ∈ {0, 1}: indicators that are linearly dependent, so that many θ give one
+    distribution. ψ(θ) = log Σ_x e^⟨T(x), θ⟩ by enumeration of the 2^d states. The mean
+    domain is the marginal polytope; ψ* is minus the entropy, finite on its faces.
+
+    Attributes:
+        edges: Pairs of nodes; all pairs if None.
+        dim: d ≤ 16; taken from the data if None.
+
+    References:
+        Wainwright and Jordan (2008), Section 3.3 and Example 3.1.
+    """
+
+    edges: tuple[tuple[int, int], ...] | None = jax.tree.static(default=None)
+    dim: int | None = jax.tree.static(default=None)
+
+    @property
+    def graph(self) -> np.ndarray:
+        """Edges `[e, 2]`.
+
+        Raises:
+            ValueError: If an edge names a node that does not exist, or d > 16.
+        """
+        dim = self.known_dim
+        if dim > _MAX_NODES:
+            raise ValueError(
+                f"Ising enumerates 2^d states and takes at most {_MAX_NODES} nodes; "
+                f"got {dim}. Cluster fewer columns, or use Bernoulli."
+            )
+        if self.edges is None:
+            return np.array(list(itertools.combinations(range(dim), 2))).reshape(-1, 2)
+        graph = np.asarray(self.edges, dtype=int).reshape(-1, 2)
+        if graph.size and (graph.min() < 0 or graph.max() >= dim):
+            raise ValueError(
+                f"`edges` must join nodes 0 to {dim - 1}; got "
+                f"{tuple(graph[(graph < 0).any(1) | (graph >= dim).any(1)][0])}."
+            )
+        return graph
+
+    @property
+    def natural_init(self) -> tuple[Array, Array]:
+        """The uniform distribution: nodes `[d, 2]`, edges `[e, 2, 2]`."""
+        return (
+            jnp.zeros((self.known_dim, 2)),
+            jnp.zeros((len(self.graph), 2, 2)),
+        )
+
+    def log_partition(self, natural: tuple[Array, Array]) -> Array:
+        """Log of the sum over all states."""
+        nodes, edges = natural
+        states = np.array(list(itertools.product((0, 1), repeat=self.known_dim)))
+        i, j = self.graph.T
+        scores = jnp.sum(nodes[np.arange(self.known_dim), states], axis=1) + jnp.sum(
+            edges[np.arange(len(i)), states[:, i], states[:, j]], axis=1
+        )
+        return logsumexp(scores)
+
+    def sufficient_statistics(self, x: Array) -> tuple[Array, Array]:
+        """Indicators of values at nodes and along edges."""
+        x = jnp.asarray(x, dtype=float)
+        nodes = jnp.stack([1 - x, x], axis=-1)
+        i, j = self.graph.T
+        return nodes, nodes[i][:, :, None] * nodes[j][:, None, :]
+
+    def default_smoothing(self, x: Array, weights: Array) -> Mixing:
+        """Mix towards the uniform distribution by Bernstein's amount of a fair coin."""
+        del x
+        size = float(np.sum(weights)) if isinstance(weights, np.ndarray) else len(weights)
+        center = (
+            np.full((self.known_dim, 2), 0.5),
+            np.full((len(self.graph), 2, 2), 0.25),
+        )
+        return mixing(center, bernstein_amount(2, size, delta=0.05))
+
+    def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
+        """Zeros and ones."""
+        return (x == 0) | (x == 1), "must be 0 or 1 for Ising", "Code it as 0 and 1"

@@ -1,0 +1,87 @@
+"""Proportions of categories."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+
+from bregjax._checks import check_support, is_concrete
+from bregjax._numerics import xlogx
+from bregjax._typing import Array, ArrayLike
+from bregjax.cluster_model import BregmanModel
+from bregjax.convex import ConjugateSolution, NegativeEntropy
+from bregjax.families._closed_form import all_finite, closed_form
+from bregjax.families._vector_family import VectorFamily
+
+__all__ = ["Multinomial"]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Multinomial(VectorFamily):
+    """Rows of counts or proportions over n categories; overcomplete, θ and θ + c alike.
+
+    ψ(θ) = log Σ e^θ, T(x) = x / Σx, μ on the simplex, ψ*(μ) = Σ μ log μ, finite on its
+    boundary. A row counts as one point of weight 1 with its proportions, however long;
+    pass weights=x.sum(1) to weigh rows by their length, which makes the merge cost the
+    multinomial log-likelihood lost. A one-hot row is a categorical observation, and
+    `log_prob` is per trial.
+
+    Attributes:
+        dim: n; taken from the data if None.
+    """
+
+    dim: int | None = jax.tree.static(default=None)
+
+    @property
+    def natural_init(self) -> Array:
+        """The uniform distribution."""
+        return jnp.zeros(self.known_dim)
+
+    def log_partition(self, natural: Array) -> Array:
+        """Log Σ e^θ."""
+        return logsumexp(natural)
+
+    def sufficient_statistics(self, x: Array) -> Array:
+        """Proportions x / Σx."""
+        x = jnp.asarray(x, dtype=float)
+        return x / jnp.sum(x)
+
+    def conjugate(
+        self, mean: Array, *, start: Array | None = None
+    ) -> ConjugateSolution:
+        """Σ μ log μ at θ = log μ, if μ adds up to 1 to rounding."""
+        del start
+        eps = jnp.finfo(mean.dtype).eps
+        total = jnp.sum(mean)
+        on_plane = jnp.abs(total - 1) <= 100 * eps * jnp.linalg.norm(mean)
+        return closed_form(
+            jnp.sum(xlogx(mean)),
+            jnp.log(mean),
+            inside=on_plane & jnp.all(mean > 0),
+            closure=on_plane & jnp.all(mean >= 0),
+            valid=all_finite(mean),
+        )
+
+    def cluster_model(self) -> BregmanModel:
+        """Relative entropy of proportions."""
+        return BregmanModel(NegativeEntropy())
+
+    def check_support(self, x: ArrayLike) -> None:
+        """Raise ValueError at a negative entry or an empty row."""
+        super().check_support(x)
+        if is_concrete(x):
+            totals = np.asarray(x).sum(axis=-1)
+            check_support(
+                "x",
+                totals,
+                totals > 0,
+                rule="must have a positive total in every row for Multinomial",
+                remedy="Drop the empty rows first: they have no proportions",
+            )
+
+    def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
+        """Non-negative entries."""
+        return x >= 0, "must be non-negative for Multinomial", "Drop such rows"

@@ -1,0 +1,42 @@
+"""Built-in families by name."""
+
+from bregjax.families.base import Family
+from bregjax.families.bernoulli import Bernoulli
+from bregjax.families.exponential import Exponential
+from bregjax.families.gamma import Gamma
+from bregjax.families.gaussian import DiagonalGaussian, Gaussian, IsotropicGaussian
+from bregjax.families.ising import Ising
+from bregjax.families.multinomial import Multinomial
+from bregjax.families.poisson import Poisson
+from bregjax.families.spherical_gaussian import SphericalGaussian
+
+__all__ = ["FAMILIES", "named_family"]
+
+FAMILIES: dict[str, type[Family]] = {
+    "gaussian": Gaussian,
+    "diagonal_gaussian": DiagonalGaussian,
+    "spherical_gaussian": SphericalGaussian,
+    "isotropic_gaussian": IsotropicGaussian,
+    "multinomial": Multinomial,
+    "bernoulli": Bernoulli,
+    "poisson": Poisson,
+    "exponential": Exponential,
+    "gamma": Gamma,
+    "ising": Ising,
+}
+
+
+def named_family(name: str) -> Family:
+    """The built-in family of that name, with its defaults.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    key = name.lower().replace("-", "_").replace(" ", "_")
+    if key == "ward":
+        key = "spherical_gaussian"
+    if key not in FAMILIES:
+        raise ValueError(
+            f"`family` must be one of {', '.join(FAMILIES)}, or ward; got {name!r}."
+        )
+    return FAMILIES[key]()

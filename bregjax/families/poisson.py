@@ -1,0 +1,76 @@
+"""Independent Poisson counts."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import gammaln
+
+from bregjax._numerics import xlogx
+from bregjax._typing import Array
+from bregjax.cluster_model import BregmanModel
+from bregjax.convex import ConjugateSolution, NegativeEntropy
+from bregjax.families._closed_form import all_finite, closed_form
+from bregjax.families._vector_family import VectorFamily
+
+__all__ = ["Poisson"]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Poisson(VectorFamily):
+    """Rows of d independent Poisson counts, p(x) = Π μ_i^{x_i} e^{−μ_i} / x_i!.
+
+    ψ(θ) = Σ e^θ, T(x) = x, μ = e^θ > 0, ψ*(μ) = Σ μ log μ − μ, finite on the boundary
+    μ_i = 0: counts of zero need no smoothing. Real non-negative x are taken.
+
+    Attributes:
+        dim: d; taken from the data if None.
+    """
+
+    dim: int | None = jax.tree.static(default=None)
+
+    @property
+    def separable(self) -> bool:
+        """ψ is a sum over coordinates."""
+        return True
+
+    @property
+    def natural_init(self) -> Array:
+        """Rate 1 in every coordinate."""
+        return jnp.zeros(self.known_dim)
+
+    def log_partition(self, natural: Array) -> Array:
+        """Σ e^θ."""
+        return jnp.sum(jnp.exp(natural))
+
+    def sufficient_statistics(self, x: Array) -> Array:
+        """The counts."""
+        return jnp.asarray(x, dtype=float)
+
+    def log_base_measure(self, x: Array) -> Array:
+        """−Σ log x!."""
+        return -jnp.sum(gammaln(jnp.asarray(x, dtype=float) + 1))
+
+    def conjugate(
+        self, mean: Array, *, start: Array | None = None
+    ) -> ConjugateSolution:
+        """Σ μ log μ − μ at θ = log μ."""
+        del start
+        closure = jnp.all(mean >= 0)
+        return closed_form(
+            jnp.sum(xlogx(mean) - mean),
+            jnp.log(mean),
+            inside=jnp.all(mean > 0),
+            closure=closure,
+            valid=all_finite(mean),
+        )
+
+    def cluster_model(self) -> BregmanModel:
+        """The generalised Kullback–Leibler divergence of rates."""
+        return BregmanModel(NegativeEntropy())
+
+    def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
+        """Non-negative entries."""
+        return x >= 0, "must be non-negative for Poisson counts", "Drop such rows"

@@ -1,0 +1,92 @@
+"""Gaussians of one known variance: Ward's method."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._checks import is_concrete
+from bregjax._typing import Array, ArrayLike
+from bregjax.cluster_model import BregmanModel
+from bregjax.convex import ConjugateSolution, Scaled, SquaredNorm
+from bregjax.families._closed_form import all_finite, closed_form
+from bregjax.families._vector_family import VectorFamily
+
+__all__ = ["SphericalGaussian"]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class SphericalGaussian(VectorFamily):
+    """Gaussians N(μ, σ² I) with σ² known: k-means costs, Ward's merges.
+
+    T(x) = x, θ = μ/σ², ψ(θ) = ½ σ² ‖θ‖², ψ*(μ) = ‖μ‖² / (2σ²), and the merge cost is
+    Δ = (w_a w_b / 2w) ‖μ_a − μ_b‖² / σ² nats. The tree does not depend on σ²; SciPy's Ward
+    heights are 2σ√Δ, `tree.linkage(heights="ward")`.
+
+    Attributes:
+        variance: σ² > 0, a leaf.
+        dim: d; taken from the data if None.
+    """
+
+    variance: ArrayLike = 1.0
+    dim: int | None = jax.tree.static(default=None)
+
+    @property
+    def separable(self) -> bool:
+        """ψ is a sum over coordinates."""
+        return True
+
+    @property
+    def natural_init(self) -> Array:
+        """Mean 0."""
+        return jnp.zeros(self.known_dim)
+
+    def log_partition(self, natural: Array) -> Array:
+        """½ σ² ‖θ‖²."""
+        return 0.5 * self.variance * jnp.sum(natural**2)
+
+    def sufficient_statistics(self, x: Array) -> Array:
+        """The point."""
+        return jnp.asarray(x, dtype=float)
+
+    def log_base_measure(self, x: Array) -> Array:
+        """log N(x; 0, σ² I)."""
+        variance = jnp.asarray(self.variance)
+        log_norm = -0.5 * x.shape[-1] * jnp.log(2 * np.pi * variance)
+        return log_norm - 0.5 * jnp.sum(jnp.asarray(x, dtype=float) ** 2) / variance
+
+    def conjugate(
+        self, mean: Array, *, start: Array | None = None
+    ) -> ConjugateSolution:
+        """‖μ‖² / (2σ²) at θ = μ/σ²."""
+        del start
+        everywhere = jnp.ones((), bool)
+        return closed_form(
+            0.5 * jnp.sum(mean**2) / self.variance,
+            mean / self.variance,
+            inside=everywhere,
+            closure=everywhere,
+            valid=all_finite(mean),
+        )
+
+    def cluster_model(self) -> BregmanModel:
+        """Squared distances of means."""
+        return BregmanModel(Scaled(SquaredNorm(), 1 / jnp.asarray(self.variance)))
+
+    @property
+    def ward_scale(self) -> ArrayLike:
+        """σ²."""
+        return self.variance
+
+    def for_data(self, x: ArrayLike) -> Self:
+        """The family with `dim` set.
+
+        Raises:
+            ValueError: If the variance is not positive, or `x` does not fit.
+        """
+        if is_concrete(self.variance) and not np.all(np.asarray(self.variance) > 0):
+            raise ValueError(f"`variance` must be positive; got {self.variance}.")
+        return super().for_data(x)

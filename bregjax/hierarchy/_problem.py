@@ -1,0 +1,169 @@
+"""From what a user passes to what an engine takes: resolved, checked, padded."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._checks import check_weights, float_array, is_concrete
+from bregjax._result import Result
+from bregjax._typing import Array, ArrayLike, PyTree
+from bregjax.cluster_model import ClusterModel
+from bregjax.convex.base import ConvexFunction
+from bregjax.convex.plain import as_convex_function
+from bregjax.data_model import DataModel, FunctionModel
+from bregjax.families import named_family
+from bregjax.smoothing import StatisticMap
+
+__all__ = ["Problem", "build_leaves", "check_leaves", "precision", "resolve"]
+
+FamilyLike = str | DataModel | ConvexFunction | Callable[[Array], Array]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Problem:
+    """Rows, weights and what to make of them; a pytree that enters `jit`.
+
+    Attributes:
+        data_model: The family, or the convex function.
+        smoothing: A smoothing map, or None.
+        rows: `[m, d]`.
+        weights: `[m]`.
+    """
+
+    data_model: DataModel
+    smoothing: StatisticMap | None
+    rows: Array
+    weights: Array
+
+    @property
+    def num_points(self) -> int:
+        """m."""
+        return self.rows.shape[0]
+
+
+def resolve(
+    x: ArrayLike,
+    family: FamilyLike,
+    smoothing: StatisticMap | str | None,
+    weights: ArrayLike | None,
+) -> Problem:
+    """Resolve names and defaults, and check concrete values.
+
+    Raises:
+        ValueError: Naming the row, the column, the value and the remedy.
+        TypeError: If `family` or `smoothing` is of no kind known here.
+    """
+    data_model = _data_model(family)
+    shape = np.shape(x)
+    if len(shape) == 0 or shape[0] == 0:
+        raise ValueError(f"`x` must have at least one row; got shape {shape}.")
+    data_model = data_model.for_data(x)
+    data_model.check_support(x)
+    if weights is not None and is_concrete(weights):
+        check_weights(weights, shape[0])
+    if weights is not None:
+        weights = float_array(weights)
+    rows = data_model.as_rows(x)
+    smoothing = _smoothing(smoothing, data_model, rows, weights)
+    weights = np.ones(shape[0]) if weights is None else weights  # pyright: ignore[reportAssignmentType]
+    return Problem(data_model, smoothing, rows, weights)  # pyright: ignore[reportArgumentType]
+
+
+def _data_model(family: FamilyLike) -> DataModel:
+    if isinstance(family, str):
+        return named_family(family)
+    if isinstance(family, DataModel):
+        return family
+    if isinstance(family, type):
+        raise TypeError(
+            f"`family` must be an instance, such as {family.__name__}(); got the class."
+        )
+    if isinstance(family, ConvexFunction) or callable(family):
+        return FunctionModel(as_convex_function(family))
+    raise TypeError(
+        "`family` must be a family, its name, or a convex function; got "
+        f"{type(family).__name__}."
+    )
+
+
+def _smoothing(
+    smoothing: StatisticMap | str | None,
+    data_model: DataModel,
+    rows: Array,
+    weights: Array | None,
+) -> StatisticMap | None:
+    if smoothing is None or isinstance(smoothing, StatisticMap):
+        return smoothing
+    if isinstance(smoothing, str) and smoothing == "auto":
+        return data_model.default_smoothing(rows, weights)
+    raise TypeError(
+        '`smoothing` must be "auto", None or a smoothing map such as '
+        f"normal_reference(x); got {smoothing!r}."
+    )
+
+
+def precision(problem: Any) -> contextlib.AbstractContextManager:
+    """float64 for eager calls on a CPU; else as the caller has it."""
+    if is_concrete(problem) and jax.default_backend() == "cpu":
+        return jax.enable_x64(True)
+    return contextlib.nullcontext()
+
+
+def working_copy(tree: PyTree) -> PyTree:
+    """Floating leaves as JAX arrays of the working precision."""
+
+    def convert(leaf):
+        if jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
+            return jnp.asarray(leaf, dtype=float)
+        return jnp.asarray(leaf)
+
+    return jax.tree.map(convert, tree)
+
+
+def padded(problem: Problem) -> Problem:
+    """Rows repeated up to the next of eight sizes an octave, as compilations go by size.
+
+    At most an eighth more rows, and nothing below 8.
+    """
+    m = problem.num_points
+    step = 2 ** max(int(np.floor(np.log2(m))) - 3, 0)
+    extra = -(-m // step) * step - m
+    grow = lambda a: jnp.concatenate([a, jnp.repeat(a[-1:], extra, axis=0)])
+    return Problem(
+        problem.data_model,
+        problem.smoothing,
+        grow(problem.rows),
+        grow(problem.weights),
+    )
+
+
+def build_leaves(problem: Problem) -> tuple[ClusterModel, PyTree]:
+    """The cluster model and the states of its leaves, smoothed."""
+    model = problem.data_model.cluster_model()
+    statistics = problem.data_model.leaf_statistics(problem.rows)
+    weights = problem.weights
+    if problem.smoothing is not None:
+        statistics, weights = problem.smoothing(statistics, weights)
+    return model, model.leaves(statistics, weights)
+
+
+def check_leaves(codes: ArrayLike, problem: Problem) -> None:
+    """Raise ValueError at the first row whose cluster has no finite cost."""
+    bad = np.flatnonzero(np.asarray(codes) != Result.CONVERGED)
+    if not len(bad):
+        return
+    name = type(problem.data_model).__name__
+    code = Result(int(np.asarray(codes)[bad[0]]))
+    smoothed = "as smoothed" if problem.smoothing is not None else "unsmoothed"
+    raise ValueError(
+        f"`x` has {len(bad)} of {len(np.asarray(codes))} rows, {smoothed}, without a "
+        f"finite cost under {name}; the first is row {bad[0]}, "
+        f"{np.asarray(problem.rows[bad[0]])} ({code.name}). {code.sentence} "
+        f"{problem.data_model.smoothing_hint}."
+    )

@@ -1,0 +1,59 @@
+"""The engines by name, and the choice among them.
+
+An engine is a pure function `engine(model, leaves, num_points) -> children` without
+gradients: it finds the topology. Costs, and their derivatives, come from `replay`.
+"""
+
+import os
+from collections.abc import Callable
+
+import jax
+
+from bregjax._typing import Array, PyTree
+from bregjax.cluster_model import ClusterModel
+from bregjax.hierarchy.engine_matrix import matrix
+from bregjax.hierarchy.engine_recompute import recompute
+
+__all__ = ["ENGINES", "Engine", "choose_engine"]
+
+Engine = Callable[[ClusterModel, PyTree, Array | int], Array]
+
+ENGINES: dict[str, Engine] = {"matrix": matrix, "recompute": recompute}
+
+_GIB = 2**30
+
+
+def choose_engine(name: str, num_points: int, itemsize: int) -> str:
+    """The engine's own name, "auto" resolved, once its memory is known to suffice.
+
+    Args:
+        name: "auto" or a name in `ENGINES`.
+        num_points: Number of points m, with padding.
+        itemsize: Bytes of a number.
+
+    Raises:
+        ValueError: If there is no such engine, or its memory would not fit.
+    """
+    if name not in ("auto", *ENGINES):
+        raise ValueError(
+            f"`engine` must be one of auto, {', '.join(ENGINES)}; got {name!r}."
+        )
+    chosen = "matrix" if name == "auto" else name
+    needed, available = num_points**2 * itemsize, _memory()
+    if chosen == "matrix" and needed > 0.8 * available:
+        fitting = int((0.8 * available / itemsize) ** 0.5)
+        raise ValueError(
+            f"The engine \"matrix\" needs {needed / _GIB:.1f} GiB for {num_points:,} "
+            f"points and {available / _GIB:.1f} GiB are there: up to {fitting:,} points "
+            'fit. Merge duplicates into weights, or cluster a sample; engine="recompute" '
+            "needs little memory and time growing as the cube of the points."
+        )
+    return chosen
+
+
+def _memory() -> float:
+    """Bytes of memory of the default device, free ones where it tells."""
+    stats = jax.local_devices()[0].memory_stats()
+    if stats and "bytes_limit" in stats:
+        return stats["bytes_limit"] - stats.get("bytes_in_use", 0)
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,98 @@
+"""Means and centred covariances of weighted points: what Gaussian clusters hold."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+from bregjax._typing import Array
+from bregjax.cluster_model import weighted_mean
+
+__all__ = ["Form", "Moments", "pool", "scatter"]
+
+Form = Literal["full", "diagonal", "spherical"]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Moments:
+    """Means `[..., d]` with covariances about them.
+
+    Never raw second moments: E xxᵀ − μμᵀ loses all digits of a cluster far from the
+    origin.
+
+    Attributes:
+        mean: `[..., d]`.
+        covariance: `[..., d, d]` if full, the variances `[..., d]` if diagonal, their
+            average over coordinates `[...]` if spherical.
+        form: Which of the three.
+    """
+
+    mean: Array
+    covariance: Array
+    form: Form = jax.tree.static(default="full")
+
+    def blurred(self, bandwidth: Array) -> "Moments":
+        """Add the covariance of a kernel: diag(h²) for `[d]`, h² I for a scalar.
+
+        A matrix `[d, d]` is a factor of the kernel's covariance H = B Bᵀ.
+        """
+        dim = self.mean.shape[-1]
+        if bandwidth.ndim == 2:
+            kernel = bandwidth @ bandwidth.T
+        else:
+            kernel = jnp.diag(jnp.broadcast_to(bandwidth**2, (dim,)))
+        if self.form == "diagonal":
+            kernel = jnp.diagonal(kernel)
+        elif self.form == "spherical":
+            kernel = jnp.trace(kernel) / dim
+        return Moments(
+            self.mean, self.covariance + _aligned(kernel, self.covariance), self.form
+        )
+
+    def mixed(self, center: "Moments", share: Array) -> "Moments":
+        """Moments of the mixture (1 − α) · self + α · center; α scalar or `[...]`."""
+        share = jnp.broadcast_to(share, self.mean.shape[:-1])
+        center = Moments(
+            _aligned(center.mean, self.mean),
+            _aligned(center.covariance, self.covariance),
+            self.form,
+        )
+        return pool(1 - share, self, share, center)
+
+
+def scatter(difference: Array, form: Form) -> Array:
+    """δδᵀ `[..., d, d]`, its diagonal `[..., d]`, or that diagonal's mean `[...]`."""
+    if form == "full":
+        return difference[..., :, None] * difference[..., None, :]
+    if form == "diagonal":
+        return difference**2
+    return jnp.mean(difference**2, axis=-1)
+
+
+def pool(w_a: Array, a: Moments, w_b: Array, b: Moments) -> Moments:
+    """Moments of the union of two weighted clusters (Chan's pairwise update).
+
+    With p = w_a / w, q = w_b / w and δ = μ_b − μ_a:
+
+        μ = μ_a + q δ,    Σ = Σ_a + q (Σ_b − Σ_a) + p q δδᵀ
+    """
+    total = w_a + w_b
+    axes = a.covariance.ndim - a.mean.ndim + 1
+    mean = weighted_mean(w_a[..., None], a.mean, w_b[..., None], b.mean)
+    inner = weighted_mean(
+        _expand(w_a, axes), a.covariance, _expand(w_b, axes), b.covariance
+    )
+    between = scatter(b.mean - a.mean, a.form)
+    share = _expand(w_a / total * (w_b / total), axes)
+    return Moments(mean, inner + share * between, a.form)
+
+
+def _expand(x: Array, axes: int) -> Array:
+    return x.reshape(x.shape + (1,) * axes)
+
+
+def _aligned(x: Array, like: Array) -> Array:
+    """Give `x` the leading axes of `like`."""
+    return jnp.broadcast_to(x, like.shape)

@@ -1,0 +1,350 @@
+"""Log-partition functions with their conjugates to 40 digits, for tests and benchmark.
+
+A reference takes y *as rounded to the working precision* and returns the conjugate and,
+where it is unique and asked for, the maximiser.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import mpmath as mp
+import numpy as np
+
+mp.mp.dps = 40
+
+
+# Log-partition functions
+
+
+def poisson(theta):
+    return jnp.sum(jnp.exp(theta))
+
+
+def truncated_poisson(theta):
+    """Counts from 1 on; log(expm1(rate)) would overflow."""
+    rate = jnp.exp(theta)
+    return jnp.sum(rate + jnp.log(-jnp.expm1(-rate)))
+
+
+def categorical(theta):
+    """Overcomplete: one parameter a category."""
+    return jax.scipy.special.logsumexp(theta)
+
+
+def gaussian(theta):
+    """Overcomplete: (x, xxᵀ), the matrix parameter with all d² entries."""
+    linear, quadratic = theta
+    precision = -(quadratic + quadratic.T)
+    factor = jnp.linalg.cholesky(precision)
+    white = jax.scipy.linalg.solve_triangular(factor, linear, lower=True)
+    return 0.5 * jnp.sum(white**2) - jnp.sum(jnp.log(jnp.diag(factor)))
+
+
+def gamma(theta):
+    """Statistics (log x, x)."""
+    shape, rate = theta[0] + 1, -theta[1]
+    inside = (shape > 0) & (rate > 0)
+    shape, rate = jnp.where(inside, shape, 1.0), jnp.where(inside, rate, 1.0)
+    value = jax.scipy.special.gammaln(shape) - shape * jnp.log(rate)
+    return jnp.where(inside, value, jnp.inf)
+
+
+def exponential(theta):
+    return -jnp.sum(jnp.log(-theta))
+
+
+def bernoulli(theta):
+    return jnp.sum(jax.nn.softplus(theta))
+
+
+EDGES = [(i, (i + 1) % 5) for i in range(5)]
+STATES = np.array([[(s >> i) & 1 for i in range(5)] for s in range(32)])
+
+
+def _indicators():
+    columns = [STATES[:, i] == v for i in range(5) for v in (0, 1)]
+    columns += [
+        (STATES[:, i] == v) & (STATES[:, j] == w)
+        for i, j in EDGES
+        for v in (0, 1)
+        for w in (0, 1)
+    ]
+    return np.array(columns, float).T  # [32, 30]
+
+
+INDICATORS = _indicators()
+
+
+def ising(theta):
+    """Five nodes on a cycle, overcomplete: 10 node and 20 edge indicators."""
+    return jax.scipy.special.logsumexp(jnp.asarray(INDICATORS, theta.dtype) @ theta)
+
+
+# References
+
+
+def _mpf(y):
+    return [mp.mpf(float(v)) for v in np.ravel(y)]
+
+
+def poisson_reference(y):
+    y = _mpf(y)
+    theta = [mp.log(v) if v > 0 else mp.mpf("nan") for v in y]
+    return sum(v * mp.log(v) - v if v > 0 else mp.mpf(0) for v in y), theta
+
+
+def truncated_poisson_reference(y):
+    total, thetas = mp.mpf(0), []
+    for v in _mpf(y):
+        if v == 1:
+            thetas.append(mp.mpf("nan"))
+            continue
+
+        def gap(t, v=v):
+            z = mp.exp(t)
+            return mp.log(z / -mp.expm1(-z)) - mp.log(v)
+
+        guess = mp.log(2 * (v - 1)) if v < 1.5 else mp.log(v)
+        theta = mp.findroot(gap, guess)
+        z = mp.exp(theta)
+        total += v * theta - (z + mp.log(-mp.expm1(-z)))
+        thetas.append(theta)
+    return total, thetas
+
+
+def categorical_reference(y):
+    """Up to rounding y sums to one; its sum is taken off."""
+    y = _mpf(y)
+    total = sum(y)
+    theta = [mp.log(v / total) if v > 0 else mp.mpf("nan") for v in y]
+    value = sum(v / total * t for v, t in zip(y, theta, strict=True) if v > 0)
+    return value, theta
+
+
+def gaussian_reference(y):
+    mean, second = (np.asarray(part) for part in y)
+    d = mean.size
+    mu = mp.matrix(_mpf(mean))
+    moment = mp.matrix(d, d)
+    for i in range(d):
+        for j in range(d):
+            both = mp.mpf(float(second[i, j])) + mp.mpf(float(second[j, i]))
+            moment[i, j] = both / 2
+    covariance = moment - mu * mu.T
+    value = -mp.log(mp.det(covariance)) / 2 - mp.mpf(d) / 2
+    precision = covariance**-1
+    theta = list(precision * mu)
+    theta += [-precision[i, j] / 2 for i in range(d) for j in range(d)]
+    return value, theta
+
+
+def gamma_reference(y):
+    log_mean, mean = _mpf(y)
+    target = mp.log(mean) - log_mean  # log k − ψ(k)
+    guess = 1 / (2 * target) if target < 1 else 1 / target
+    shape = mp.exp(
+        mp.findroot(
+            lambda u: mp.log(u - mp.digamma(mp.exp(u))) - mp.log(target), mp.log(guess)
+        )
+    )
+    rate = shape / mean
+    theta = [shape - 1, -rate]
+    value = log_mean * theta[0] + mean * theta[1]
+    value -= mp.loggamma(shape) - shape * mp.log(rate)
+    return value, theta
+
+
+def exponential_reference(y):
+    y = _mpf(y)
+    return sum(-1 - mp.log(v) for v in y), [-1 / v for v in y]
+
+
+def bernoulli_reference(y):
+    y = _mpf(y)
+    value = sum(v * mp.log(v) + (1 - v) * mp.log(1 - v) for v in y)
+    return value, [mp.log(v / (1 - v)) for v in y]
+
+
+MINIMAL = np.array(
+    [STATES[:, i] for i in range(5)] + [STATES[:, i] * STATES[:, j] for i, j in EDGES]
+).T  # [32, 10]
+
+
+def ising_reference(y):
+    """Newton in the minimal form, from the pseudo-solution of a tree."""
+    y = np.ravel(np.asarray(y, float))
+    means = mp.matrix([y[2 * i + 1] for i in range(5)] + [y[13 + 4 * e] for e in range(5)])
+    rows = [[int(v) for v in row] for row in MINIMAL]
+    theta = mp.matrix(_guess(y))
+
+    def solve(theta):
+        logits = [sum(t for t, v in zip(theta, row, strict=True) if v) for row in rows]
+        top = max(logits)
+        weights = [mp.exp(v - top) for v in logits]
+        total = sum(weights)
+        return [w / total for w in weights], top + mp.log(total)
+
+    def objective(theta):
+        return solve(theta)[1] - (means.T * theta)[0]
+
+    for _ in range(200):
+        p, _log = solve(theta)
+        mean = [sum(w for w, r in zip(p, rows, strict=True) if r[k]) for k in range(10)]
+        hessian = mp.matrix(10, 10)
+        for a in range(10):
+            for b in range(a + 1):
+                both = sum(w for w, r in zip(p, rows, strict=True) if r[a] and r[b])
+                hessian[a, b] = hessian[b, a] = both - mean[a] * mean[b]
+        residual = means - mp.matrix(mean)
+        step = mp.lu_solve(hessian, residual)
+        decrement = (residual.T * step)[0]
+        if decrement < mp.mpf(10) ** -50:
+            break
+        length = 1 / (1 + mp.sqrt(decrement)) if decrement > 0.1 else mp.mpf(1)
+        here = objective(theta)
+        while objective(theta + length * step) > here:
+            length /= 2
+        theta = theta + length * step
+    return -objective(theta), None
+
+
+def _guess(y):
+    """Parameters of the model with these marginals if the graph were a tree."""
+    node = {i: (y[2 * i], y[2 * i + 1]) for i in range(5)}
+    theta = [np.log(node[i][1] / node[i][0]) for i in range(5)]
+    pairs = []
+    for e, (i, j) in enumerate(EDGES):
+        q = y[10 + 4 * e : 14 + 4 * e]
+        pairs.append(np.log(q[3] * q[0] / (q[1] * q[2])))
+        theta[i] += np.log(q[2] * node[i][0] / (q[0] * node[i][1]))
+        theta[j] += np.log(q[1] * node[j][0] / (q[0] * node[j][1]))
+    return [float(v) for v in theta + pairs]
+
+
+# Points
+
+
+def ising_means(seed, scale):
+    """Mean indicators of a random model; a larger scale makes some of them smaller."""
+    rng = np.random.default_rng(seed)
+    logits = INDICATORS @ (scale * rng.normal(size=30))
+    weights = np.exp(logits - logits.max())
+    return (weights / weights.sum()) @ INDICATORS
+
+
+def gaussian_moments(deviations, mean, rotation_seed=None):
+    d = len(deviations)
+    mean = np.broadcast_to(np.asarray(mean, float), (d,))
+    turn = np.eye(d)
+    if rotation_seed is not None:
+        rng = np.random.default_rng(rotation_seed)
+        turn = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    covariance = (turn * np.asarray(deviations) ** 2) @ turn.T
+    covariance = (covariance + covariance.T) / 2
+    return mean, covariance + np.outer(mean, mean)
+
+
+def gamma_moments(shape, mean=1.0):
+    k = mp.mpf(shape)
+    return np.array([float(mp.digamma(k) - mp.log(k / mean)), mean])
+
+
+def normalised(p):
+    p = np.asarray(p, float)
+    return p / p.sum()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One point of one function. `single` says what float32 is asked for.
+
+    "exact": converged within the accuracy promised; "honest": any code, but no
+    converged value that is wrong.
+    """
+
+    name: str
+    psi: Callable
+    start: Callable
+    y: object
+    reference: Callable
+    separable: bool = False
+    single: str = "exact"
+    maximiser: bool = True  # whether the maximiser is well enough conditioned to test
+    tags: tuple = field(default=())
+
+
+def zeros(n):
+    return lambda: np.zeros(n)
+
+
+def gaussian_start(d):
+    return lambda: (np.zeros(d), -0.5 * np.eye(d))
+
+
+def _cases():
+    out = []
+    for y in (1e-8, 1e-6, 1e-3, 1.0, 30.0, 1e4, 1e6, 1e8):
+        out.append(Case(f"Poisson {y:g}", poisson, zeros(1), np.array([y]), poisson_reference, True))
+    for y, single in (
+        (1 + 1e-6, "honest"), (1 + 1e-4, "honest"), (1 + 1e-2, "exact"), (2.0, "exact"),
+        (30.0, "exact"), (100.0, "exact"), (1e4, "exact"), (1e6, "exact"),
+    ):
+        out.append(Case(
+            f"truncated Poisson {y:.7g}", truncated_poisson, zeros(1), np.array([y]),
+            truncated_poisson_reference, True, single, maximiser=y > 1.001,
+        ))
+    rng = np.random.default_rng(5)
+    points = {
+        "generic 2": normalised([0.3, 0.7]),
+        "generic 50": rng.dirichlet(np.ones(50)),
+        "uniform 50": np.full(50, 0.02),
+        "logspace(-12, 0) 50": normalised(np.logspace(-12, 0, 50)),
+        "one 1e-12, rest equal, 50": normalised(np.r_[1e-12, np.ones(49)]),
+    }
+    for name, y in points.items():
+        out.append(Case(f"categorical {name}", categorical, zeros(y.size), y, categorical_reference, maximiser="1" not in name[:4]))
+    for name, y in {
+        "(1 - 1e-12, 1e-12)": np.array([1 - 1e-12, 1e-12]),
+        "one ~1, rest 1e-12, 50": normalised(np.r_[1.0, np.full(49, 1e-12)]),
+    }.items():
+        out.append(Case(f"categorical {name}", categorical, zeros(y.size), y, categorical_reference, single="honest", maximiser=False))
+    for label, sd, mean, turn, single in (
+        ("sd (1, 10, .01) mean (5, -3, 1)", (1, 10, 0.01), (5, -3, 1), None, "honest"),
+        ("sd (1, 10, .01) mean 0", (1, 10, 0.01), 0, None, "exact"),
+        ("sd (1, 10, .01) mean (5, -3, 1) rotated", (1, 10, 0.01), (5, -3, 1), 3, "honest"),
+        ("sd (1, 10, .01) mean 0 rotated", (1, 10, 0.01), 0, 3, "honest"),
+        ("sd (1e-3, 1, 1e3) mean 0", (1e-3, 1, 1e3), 0, None, "exact"),
+        ("sd (1, 2, 0.5) mean (1, -1, 0) rotated", (1, 2, 0.5), (1, -1, 0), 4, "exact"),
+    ):
+        y = gaussian_moments(sd, mean, turn)
+        out.append(Case(f"Gaussian {label}", gaussian, gaussian_start(3), y, gaussian_reference, single=single, maximiser=bool(np.all(np.asarray(mean) == 0)) and turn is None))
+    for seed, scale in ((0, 1.0), (1, 3.0), (2, 6.0)):
+        y = ising_means(seed, scale)
+        out.append(Case(f"Ising min mean {y.min():.0e}", ising, zeros(30), y, ising_reference, single="exact" if scale == 1.0 else "honest", maximiser=False))
+    for shape in (1e-3, 1e-2, 1.0, 100.0, 1e4):
+        out.append(Case(f"gamma shape {shape:g}", gamma, lambda: np.array([0.0, -1.0]), gamma_moments(shape), gamma_reference, single="exact" if shape <= 100 else "honest", maximiser=shape <= 100))
+    return out
+
+
+CASES = _cases()
+
+
+def run(case, dtype, conj):
+    """Solve; errors against the reference at y as rounded to `dtype`."""
+    y = jax.tree.map(lambda v: jnp.asarray(np.asarray(v, dtype)), case.y)
+    solution = conj(y)
+    value, theta = case.reference(jax.tree.map(lambda v: np.asarray(v, np.float64), y))
+    found = np.concatenate([np.ravel(np.asarray(v, np.float64)) for v in jax.tree.leaves(solution.maximiser)])
+    flat = np.concatenate([np.ravel(np.asarray(v, np.float64)) for v in jax.tree.leaves(y)])
+    inner = float(np.sum(flat * found))
+    error = abs(float(mp.mpf(float(solution.value)) - value)) if np.isfinite(float(solution.value)) else np.nan
+    share = error / (abs(inner) + abs(inner - float(value)))
+    off = np.nan
+    if theta is not None:
+        exact = np.array([float(v) for v in theta])
+        if case.psi is categorical:
+            exact, found = exact - exact.mean(), found - found.mean()
+        off = float(np.max(np.abs(exact - found)) / max(1e-300, np.max(np.abs(exact))))
+    return solution, error, share, off

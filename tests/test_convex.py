@@ -1,0 +1,571 @@
+"""Every function of the stock against its closed form, and against the others."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+from cases import CONVEX, MAP
+
+from bregjax import convex
+from bregjax.convex import (
+    Affine,
+    Burg,
+    ConvexFunction,
+    Exponential,
+    L1Norm,
+    Logistic,
+    LogSumExp,
+    Mahalanobis,
+    NegativeEntropy,
+    NegativeLogDeterminant,
+    NumericalConjugate,
+    Scaled,
+    SeparableSum,
+    SimplexEntropy,
+    SquaredNorm,
+    Sum,
+    Tilted,
+    conjugate,
+)
+
+mpmath.mp.dps = 50
+
+NAMES = list(CONVEX)
+SMOOTH = [name for name in NAMES if CONVEX[name].make().differentiable]
+STRICT = [name for name in SMOOTH if CONVEX[name].strict]
+NUMERIC = [name for name in NAMES if CONVEX[name].start is not None]
+KINKED = [name for name in NAMES if CONVEX[name].kinks is not None]
+EDGED = [name for name in NAMES if CONVEX[name].edge is not None]
+BOUNDED = [name for name in NAMES if CONVEX[name].outside is not None]
+SIMPLEX = ("simplex", "simplex_entropy")
+
+all_functions = pytest.mark.parametrize("name", NAMES)
+smooth_functions = pytest.mark.parametrize("name", SMOOTH)
+
+
+def _inner(f: ConvexFunction, a, b):
+    axes = tuple(range(-f.event_ndim, 0))
+    return (np.asarray(a) * np.asarray(b)).sum(axes)
+
+
+def _close(actual, expected, dtype, scale=1.0):
+    tolerance = (2e-12 if dtype == np.float64 else 2e-5) * scale
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+def _inward(case, rng, x):
+    """Directions along which x can move both ways: differences of domain points."""
+    v = case.sample(rng, len(x)) - case.sample(rng, len(x))
+    return v * 0.01 / np.abs(v).max()
+
+
+# --- values and domains --------------------------------------------------------------
+
+
+@all_functions
+def test_value_is_the_closed_form_on_batches(name, rng, dtype):
+    case, f = CONVEX[name], CONVEX[name].make()
+    x = case.sample(rng, 6).astype(dtype)
+    batch = x.reshape((2, 3, *x.shape[1:]))
+    value = f(batch)
+    assert value.shape == (2, 3)
+    assert value.dtype == dtype
+    _close(value, case.value(batch.astype(float)), dtype, 10)
+    assert f.contains(batch).all()
+    _close(f(x[0]), value[0, 0], dtype)
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_value_outside_the_domain_is_inf(name, dtype):
+    f, x = CONVEX[name].make(), CONVEX[name].outside.astype(dtype)
+    np.testing.assert_array_equal(f(x), np.inf)
+    assert not f.contains(x).any()
+
+
+@pytest.mark.parametrize("name", EDGED)
+def test_value_on_the_boundary_is_the_limit(name, rng, dtype):
+    case, f = CONVEX[name], CONVEX[name].make()
+    edge = case.edge.astype(dtype)
+    inside = case.sample(rng, 1).astype(dtype)
+    assert f.contains(edge).all()
+    _close(f(edge), case.value(edge.astype(float)), dtype)
+    near = edge + 1e-5 * (inside - edge)
+    np.testing.assert_allclose(f(edge), case.value(near.astype(float)), atol=2e-3)
+
+
+@all_functions
+def test_convex_on_segments(name, rng, dtype):
+    case, f = CONVEX[name], CONVEX[name].make()
+    x, y = case.sample(rng, 40).astype(dtype), case.sample(rng, 40).astype(dtype)
+    share = rng.uniform(0, 1, (40,) + (1,) * f.event_ndim).astype(dtype)
+    weight = share.reshape(-1)
+    chord = weight * np.asarray(f(x)) + (1 - weight) * np.asarray(f(y))
+    slack = 50 * np.finfo(dtype).eps * (1 + np.abs(chord))
+    assert (np.asarray(f(share * x + (1 - share) * y)) <= chord + slack).all()
+
+
+@all_functions
+def test_event_axes_must_agree(name):
+    f = CONVEX[name].make()
+    point, longer = np.ones((3,) * f.event_ndim), np.ones((4,) * f.event_ndim)
+    for call in (f.directional_derivative, f.remainder, f.gradient_difference):
+        with pytest.raises(ValueError, match="axes exist and agree"):
+            call(point, longer)
+    with pytest.raises(ValueError, match="axes exist and agree"):
+        f(np.ones((3,) * (f.event_ndim - 1)))
+
+
+def test_integers_are_taken_as_floats():
+    assert Burg()(np.array([1, 2])) == pytest.approx(-np.log(2))
+    gradient = NegativeEntropy().gradient(np.array([1, 2], np.uint16))
+    np.testing.assert_allclose(gradient, [1, 1 + np.log(2)], rtol=1e-6)
+
+
+def test_separability_is_declared_where_it_holds(rng, x64):
+    for case in CONVEX.values():
+        f = case.make()
+        if not f.separable:
+            continue
+        x = case.sample(rng, 1)[0]
+        parts = sum(float(f(number[None])) for number in x)
+        # The constant of a conjugate counts coordinates.
+        assert float(f(x)) == pytest.approx(parts, rel=1e-12, abs=1e-12)
+
+
+def test_negative_log_determinant_refuses_what_a_determinant_accepts(dtype):
+    f = NegativeLogDeterminant()
+    two_flips, skew = -np.eye(2, dtype=dtype), np.eye(2, dtype=dtype)
+    skew[0, 1] = 0.5
+    assert f(two_flips) == np.inf
+    assert f(skew) == np.inf
+    rounded = np.array([[1, 0.5], [0.5 * (1 + np.finfo(dtype).eps), 1]], dtype)
+    assert np.isfinite(f(rounded))
+
+
+# --- gradients and one-sided derivatives ---------------------------------------------
+
+
+@smooth_functions
+def test_gradient_matches_finite_differences_and_jax(name, rng, x64):
+    case, f = CONVEX[name], CONVEX[name].make()
+    x = case.sample(rng, 4)
+    v = _inward(case, rng, x)
+    h = 1e-5
+    quotient = (f(x + h * v) - f(x - h * v)) / (2 * h)
+    slope = _inner(f, f.gradient(x), v)
+    np.testing.assert_allclose(slope, quotient, rtol=1e-5, atol=1e-9)
+    _close(f.directional_derivative(x, v), slope, x64)
+    traced = jax.vmap(jax.grad(f))(x)
+    _close(_inner(f, traced, v), slope, x64)
+    assert f.gradient(x).shape == x.shape
+
+
+@all_functions
+def test_one_sided_derivative_is_the_limit_of_quotients(name, rng, x64):
+    case, f = CONVEX[name], CONVEX[name].make()
+    inside = case.sample(rng, 3)
+    points = [p for p in (inside, case.kinks, case.edge) if p is not None]
+    x = np.concatenate(points)
+    v = case.sample(rng, len(x)) - x  # towards the domain, wherever x is
+    h = 1e-7
+    quotient = (f(x + h * v) - f(x)) / h
+    slope = np.asarray(f.directional_derivative(x, v))
+    finite = np.isfinite(slope)
+    np.testing.assert_allclose(slope[finite], quotient[finite], rtol=1e-4, atol=1e-5)
+    assert (quotient[~finite] < -3).all()  # x log x at 0 falls without bound
+    assert (slope[~finite] == -np.inf).all()
+
+
+@pytest.mark.parametrize("name", KINKED)
+def test_one_sided_derivative_agrees_with_the_transformation(name, rng, x64):
+    case, f = CONVEX[name], CONVEX[name].make()
+    x = np.concatenate([case.kinks, case.sample(rng, 2)])
+    v = rng.integers(-2, 3, x.shape).astype(float)
+    by_rule = jax.vmap(lambda a, b: convex.directional_derivative(f._value, a, b))(x, v)
+    np.testing.assert_array_equal(f.directional_derivative(x, v), by_rule)
+
+
+@pytest.mark.parametrize("name", EDGED)
+def test_leaving_the_domain_has_slope_inf(name, rng, dtype):
+    case, f = CONVEX[name], CONVEX[name].make()
+    edge = case.edge.astype(dtype)
+    v = (edge - case.sample(rng, len(edge))).astype(dtype)
+    np.testing.assert_array_equal(f.directional_derivative(edge, v), np.inf)
+
+
+def test_leaving_in_one_coordinate_beats_falling_in_another(dtype):
+    zero, v = np.zeros(2, dtype), np.array([1, -1], dtype)
+    assert NegativeEntropy().directional_derivative(zero, v) == np.inf
+    assert NegativeEntropy().directional_derivative(zero, abs(v)) == -np.inf
+    assert NegativeEntropy().directional_derivative(zero, 0 * v) == 0
+
+
+# --- conjugates ----------------------------------------------------------------------
+
+
+@smooth_functions
+def test_fenchel_young_equality_and_inverse_gradients(name, rng, dtype):
+    case, f = CONVEX[name], CONVEX[name].make()
+    x = case.sample(rng, 5).astype(dtype)
+    dual, y = f.conjugate(), f.gradient(x)
+    _close(f(x) + dual(y), _inner(f, x, y), dtype, 50)
+    back = dual.gradient(y)
+    if case.strict and name != "simplex_entropy":
+        np.testing.assert_allclose(back, x, rtol=2e-3 if dtype == "float32" else 1e-9)
+    again = f.gradient(back)
+    np.testing.assert_allclose(again, y, rtol=1e-3, atol=1e-4)
+
+
+@all_functions
+def test_fenchel_young_inequality(name, rng, x64):
+    case, f = CONVEX[name], CONVEX[name].make()
+    x, other = case.sample(rng, 20), case.sample(rng, 20)
+    dual = f.conjugate()
+    y = np.asarray(f.gradient(other))
+    gap = f(x) + dual(y) - _inner(f, x, y)
+    assert (gap > -1e-9).all()
+    assert np.isfinite(gap).all()
+
+
+@all_functions
+def test_the_conjugate_of_the_conjugate_is_the_function(name, rng, dtype):
+    case, f = CONVEX[name], CONVEX[name].make()
+    x = case.sample(rng, 5).astype(dtype)
+    _close(f.conjugate().conjugate()(x), f(x), dtype, 10)
+
+
+@pytest.mark.parametrize("name", NUMERIC)
+def test_closed_conjugate_against_the_numerical_one(name, rng, x64):
+    case, f = CONVEX[name], CONVEX[name].make()
+    y = f.gradient(case.sample(rng, 3))
+    solve = conjugate(f, case.start, separable=f.separable)
+    solution = jax.vmap(solve)(y)
+    _close(f.conjugate()(y), solution.value, x64, 100)
+    _close(f.conjugate().gradient(y) * 1.0, solution.maximiser, x64, 1e4)
+
+
+def test_conjugates_of_norms_and_max_are_indicators(dtype):
+    y = np.array([[0.5, -0.5, 0], [1, -1, 1], [0.2, 0.3, 0.5], [1.1, 0, 0]], dtype)
+    in_max_ball, in_l1_ball, in_simplex = [
+        [0 if inside else np.inf for inside in row]
+        for row in ([1, 1, 1, 0], [1, 0, 1, 0], [0, 0, 1, 0])
+    ]
+    np.testing.assert_array_equal(L1Norm().conjugate()(y), in_max_ball)
+    np.testing.assert_array_equal(convex.MaxNorm().conjugate()(y), in_l1_ball)
+    np.testing.assert_array_equal(convex.Max().conjugate()(y), in_simplex)
+
+
+def test_simplex_membership_allows_for_rounding(rng, dtype):
+    x = rng.dirichlet(np.ones(2000), 20).astype(dtype)
+    assert SimplexEntropy().contains(x).all()
+    assert not SimplexEntropy().contains(x * (1 + 3e-2)).any()
+
+
+def test_operations_without_a_closed_conjugate_say_what_to_do():
+    with pytest.raises(ValueError, match="give `Sum` a `start`"):
+        Sum((SquaredNorm(), LogSumExp())).conjugate()
+    with pytest.raises(ValueError, match="only for a square `matrix`; got shape"):
+        Affine(SquaredNorm(), MAP[:2]).conjugate()
+    with pytest.raises(ValueError, match="`matrix` of shape"):
+        Affine(SquaredNorm(), MAP)(np.ones(2))
+
+
+def test_numerical_conjugate_far_apart_and_close(rng, x64):
+    # Exp has a closed conjugate: y log y − y.
+    f = NumericalConjugate(SeparableSum(jnp.exp), 0.0)
+    closed = NegativeEntropy(-1.0)
+    y = 10 ** rng.uniform(-4, 4, (5, 3))
+    for size in (1e-10, 1e-3, 3.0):
+        delta = y * size * rng.uniform(0.5, 1, (5, 3))
+        _close(f.remainder(y, delta) / closed.remainder(y, delta), 1, x64)
+        ratio = f.gradient_difference(y, delta) / closed.gradient_difference(y, delta)
+        _close(ratio, 1, x64)
+    assert f.solve(y).result.shape == (5,)
+
+
+def test_numerical_conjugate_of_a_coupled_function(rng, x64):
+    # Overcomplete: the gradient of logsumexp has no unique inverse.
+    f = NumericalConjugate(LogSumExp(), 0.0)
+    y, end = rng.dirichlet(np.ones(3), 4), rng.dirichlet(np.ones(3), 4)
+    for share in (1e-9, 1e-4, 0.9):
+        delta = share * (end - y)
+        closed = SimplexEntropy().remainder(y, delta)
+        np.testing.assert_allclose(f.remainder(y, delta), closed, rtol=1e-6)
+    # Towards the boundary only the value is left.
+    vertex = np.array([0.0, 0.0, 1.0])
+    ends = f.remainder(y, vertex - y)
+    np.testing.assert_allclose(ends, -np.log(y[:, 2]), rtol=1e-6)
+
+
+# --- remainders ----------------------------------------------------------------------
+
+
+def _separable_exact(value, slope):
+    def exact(y, delta):
+        return sum(
+            value(a + d) - value(a) - slope(a) * d
+            for a, d in zip(y, delta, strict=True)
+        )
+
+    return exact
+
+
+def _mp_xlogx(x):
+    return x * mpmath.log(x) if x else mpmath.mpf(0)
+
+
+def _mp_log_sum_exp(y, delta):
+    lse = lambda x: mpmath.log(sum(mpmath.exp(a) for a in x))
+    end = [a + d for a, d in zip(y, delta, strict=True)]
+    slope = sum(mpmath.exp(a - lse(y)) * d for a, d in zip(y, delta, strict=True))
+    return lse(end) - lse(y) - slope
+
+
+def _mp_log_det(y, delta):
+    start, step = mpmath.matrix(3, 3), mpmath.matrix(3, 3)
+    for k in range(9):
+        start[k // 3, k % 3], step[k // 3, k % 3] = y[k], delta[k]
+    ratio = mpmath.inverse(start) * step
+    trace = sum(ratio[k, k] for k in range(3))
+    return trace - mpmath.log(mpmath.det(mpmath.eye(3) + ratio))
+
+
+_log = mpmath.log
+EXACT = {
+    "negative_entropy": _separable_exact(_mp_xlogx, lambda x: _log(x) + 1),
+    "burg": _separable_exact(lambda x: -_log(x), lambda x: -1 / x),
+    "exponential": _separable_exact(
+        lambda x: mpmath.exp(x + mpmath.mpf(0.3)),
+        lambda x: mpmath.exp(x + mpmath.mpf(0.3)),
+    ),
+    "logistic": _separable_exact(
+        lambda x: mpmath.log1p(mpmath.exp(x)), lambda x: 1 / (1 + mpmath.exp(-x))
+    ),
+    "binary_entropy": _separable_exact(
+        lambda x: _mp_xlogx(x) + _mp_xlogx(1 - x), lambda x: _log(x) - _log(1 - x)
+    ),
+    "log_sum_exp": _mp_log_sum_exp,
+    "log_det": _mp_log_det,
+    "separable_sum": _separable_exact(
+        lambda x: x**2 / 2 + x**4 / 4, lambda x: x + x**3
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(EXACT))
+@pytest.mark.parametrize("size", [1e-12, 1e-6, 1e-2, 0.3, 0.9])
+def test_remainder_to_fifty_digits(name, size, rng, dtype):
+    case, f = CONVEX[name], CONVEX[name].make()
+    y = case.sample(rng, 8).astype(dtype)
+    delta = (size * (case.sample(rng, 8) - y)).astype(dtype)
+    values = np.asarray(f.remainder(y, delta), float)
+    bound = 1e-13 if dtype == np.float64 else 1e-5
+    for k in range(8):
+        point, step = (
+            [mpmath.mpf(float(entry)) for entry in array[k].ravel()]
+            for array in (y, delta)
+        )
+        exact = EXACT[name](point, step)
+        # The matrix Y itself is known to eps times its condition number only.
+        loss = np.linalg.cond(y[k]) / 10 if name == "log_det" else 1
+        assert abs(values[k] - exact) <= bound * max(loss, 1) * abs(exact)
+
+
+@pytest.mark.parametrize("offset", [-40.0, -10.0, 0.0, 30.0])
+@pytest.mark.parametrize("size", [1e-9, 0.5, 1.5, 50.0])
+def test_logistic_remainder_in_the_tails(offset, size, dtype):
+    y = np.array([offset], dtype)
+    for sign in (-1, 1):
+        delta = np.array([sign * size], dtype)
+        exact = EXACT["logistic"]([mpmath.mpf(offset)], [mpmath.mpf(float(delta[0]))])
+        bound = 1e-13 if dtype == np.float64 else 1e-5
+        value = float(Logistic().remainder(y, delta))
+        # Far out in the flat tail exp(x) itself carries the rounding of x.
+        assert abs(value - exact) <= 40 * bound * abs(exact)
+
+
+def test_log_sum_exp_remainder_far_beyond_overflow(dtype):
+    f, big = LogSumExp(), 1e4 if dtype == np.float64 else 500
+    y, delta = np.array([0, -big, 3], dtype), np.array([0, 3 * big, -1], dtype)
+    value = f.remainder(y, delta)
+    expected = 2 * big - (3 + np.log1p(np.exp(-3))) + 1 / (1 + np.exp(-3))
+    np.testing.assert_allclose(value, expected, rtol=1e-6)
+    difference = f.gradient_difference(y, delta)
+    share = 1 / (1 + np.exp(-3))
+    np.testing.assert_allclose(difference, [share - 1, 1, -share], rtol=1e-6)
+
+
+@smooth_functions
+def test_remainder_is_the_definition_and_zero_at_zero(name, rng, x64):
+    case, f = CONVEX[name], CONVEX[name].make()
+    y = case.sample(rng, 5)
+    delta = case.sample(rng, 5) - y
+    axes = (slice(None),) + (None,) * f.event_ndim
+    plain = f(y + delta) - f(y) - _inner(f, f.gradient(y), delta)
+    np.testing.assert_allclose(f.remainder(y, delta), plain, rtol=1e-9, atol=1e-11)
+    jump = f.gradient(y + delta) - f.gradient(y)
+    np.testing.assert_allclose(f.gradient_difference(y, delta), jump, atol=1e-9)
+    np.testing.assert_array_equal(f.remainder(y, 0 * delta), 0)
+    np.testing.assert_array_equal(f.gradient_difference(y, 0 * delta), 0 * delta)
+    assert f.remainder(y[axes[:1]][:, None], delta[None]).shape == (5, 5)
+
+
+@smooth_functions
+@pytest.mark.parametrize("size", [1e-9, 0.1, 0.9])
+def test_closed_remainders_against_the_default(name, size, rng, x64):
+    case, f = CONVEX[name], CONVEX[name].make()
+    if name in SIMPLEX:
+        f = NegativeEntropy()  # a gradient is no one vector on the simplex
+    y = case.sample(rng, 3)
+    delta = size * (case.sample(rng, 3) - y)
+    default = ConvexFunction._remainder(f, y, delta, None)
+    np.testing.assert_allclose(f.remainder(y, delta), default, rtol=1e-8)
+    slopes = ConvexFunction._gradient_difference(f, y, delta)
+    scale = np.abs(slopes).max()
+    closed = f.gradient_difference(y, delta)
+    np.testing.assert_allclose(closed / scale, slopes / scale, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", STRICT)
+def test_derivatives_of_remainders(name, rng, x64):
+    case, f = CONVEX[name], CONVEX[name].make()
+    if name in SIMPLEX:
+        f = NegativeEntropy()
+    y = case.sample(rng, 1)[0]
+    delta, u, v = (0.3 * _inward(case, rng, y[None])[0] for _ in range(3))
+    by_y, by_delta = jax.grad(f.remainder, (0, 1))(y, delta)
+    h = 1e-4
+    along_y = (f.remainder(y + h * u, delta) - f.remainder(y - h * u, delta)) / (2 * h)
+    along = (f.remainder(y, delta + h * v) - f.remainder(y, delta - h * v)) / (2 * h)
+    np.testing.assert_allclose(_inner(f, by_y, u), along_y, rtol=1e-4, atol=1e-11)
+    np.testing.assert_allclose(_inner(f, by_delta, v), along, rtol=1e-4, atol=1e-11)
+
+
+def test_remainder_of_the_determinant_at_equal_eigenvalues(x64):
+    # Second derivatives too: an eigendecomposition would divide by their gap.
+    f, eye = NegativeLogDeterminant(), jnp.eye(2)
+    hessian = jax.hessian(lambda d: f.remainder(eye, d))(jnp.zeros((2, 2)))
+    v = np.array([[1.0, 0.3], [0.3, -0.5]])
+    quadratic = np.einsum("ij,ijkl,kl", v, hessian, v)
+    assert quadratic == pytest.approx((v**2).sum(), rel=1e-12)
+    by_y = jax.grad(lambda y: f.remainder(y, 0.5 * eye))(eye)
+    # tr Δ/y − log det(1 + Δ/y) at y = 1: d/dy = −δ + δ/(1 + δ) each.
+    np.testing.assert_allclose(by_y, (-0.5 + 0.5 / 1.5) * np.eye(2), atol=1e-14)
+
+
+def test_entropy_gradient_difference_at_the_boundary(dtype):
+    y, delta = np.array([0, 3, 2], dtype), np.array([0, -3, 0], dtype)
+    difference = NegativeEntropy().gradient_difference(y, delta)
+    np.testing.assert_array_equal(difference, [0, -np.inf, 0])
+    value = NegativeEntropy().remainder(y, delta)
+    assert value == 3
+
+
+def test_kink_remainders_follow_the_definition(rng, x64):
+    for name in KINKED:
+        case, f = CONVEX[name], CONVEX[name].make()
+        y = case.kinks
+        x = rng.integers(-2, 3, y.shape).astype(float)
+        defined = ConvexFunction._remainder(f, y, x - y, None)
+        np.testing.assert_allclose(f.remainder(y, x - y), defined, atol=1e-12)
+
+
+# --- the default remainder -----------------------------------------------------------
+
+
+def _cosh(x):
+    return jnp.sum(jnp.cosh(x))
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e-6, 1e-3, 0.03, 0.3, 1.0, 3.0, 30.0])
+def test_default_remainder_on_both_sides_of_the_switch(size, rng, dtype):
+    y = rng.normal(size=3).astype(dtype)
+    delta = (size * rng.normal(size=3)).astype(dtype)
+    value = float(convex.bregman_remainder(_cosh, y, delta))
+    exact = _separable_exact(mpmath.cosh, mpmath.sinh)(
+        *([mpmath.mpf(float(a)) for a in array] for array in (y, delta))
+    )
+    bound = 1e-13 if dtype == np.float64 else 3e-5
+    assert abs(value - exact) <= bound * exact
+
+
+def test_default_remainder_takes_pytrees(x64):
+    f = lambda tree: jnp.sum(jnp.exp(tree["a"])) + tree["b"] ** 2
+    y, delta = {"a": jnp.ones(2), "b": 2.0}, {"a": jnp.full(2, 1e-8), "b": 1e-8}
+    value = convex.bregman_remainder(f, y, delta)
+    assert float(value) == pytest.approx((np.e + 1) * 1e-16, rel=1e-7)
+
+
+def test_default_remainder_sees_kinks_between_the_points(dtype):
+    f = lambda x: jnp.sum(jnp.maximum(x, 0)) + 0.1 * jnp.sum(x**2)
+    y, delta = np.array([-1.0], dtype), np.array([1.0 + 1e-3], dtype)
+    value = convex.bregman_remainder(f, y, delta)
+    expected = 1e-3 + 0.1 * (1 + 1e-3) ** 2
+    np.testing.assert_allclose(value, expected, rtol=1e-4)
+
+
+def test_default_remainder_is_inf_outside_and_differentiable_inside(x64):
+    f = lambda x: jnp.sum(jnp.where(x > 0, -jnp.log(jnp.where(x > 0, x, 1)), jnp.inf))
+    assert convex.bregman_remainder(f, jnp.ones(2), -jnp.ones(2)) == np.inf
+    y, delta = jnp.array([1.0, 2.0]), jnp.array([1e-5, -0.7])
+    by_delta = jax.grad(lambda d: convex.bregman_remainder(f, y, d))(delta)
+    np.testing.assert_allclose(by_delta, delta / y / (y + delta), rtol=1e-8)
+
+
+# --- under transformations -----------------------------------------------------------
+
+
+@all_functions
+def test_jit_and_vmap_change_nothing_and_nothing_retraces(name, rng, dtype):
+    case = CONVEX[name]
+    f = case.make()
+    y, other = case.sample(rng, 3).astype(dtype), case.sample(rng, 3).astype(dtype)
+    delta = 0.3 * (other - y)
+    chex.clear_trace_counter()
+
+    @jax.jit
+    @chex.assert_max_traces(1)
+    def everything(f, y, delta):
+        return f(y), f.gradient(y), f.remainder(y, delta), f.conjugate()(f.gradient(y))
+
+    compiled = everything(f, y, delta)
+    everything(case.make(), other, delta)
+    plain = f(y), f.gradient(y), f.remainder(y, delta), f.conjugate()(f.gradient(y))
+    for a, b in zip(compiled, plain, strict=True):
+        _close(a, b, dtype, 10)
+    mapped = jax.vmap(f.remainder)(y, delta)
+    _close(mapped, plain[2], dtype, 10)
+
+
+def test_derivatives_by_the_leaves_of_a_function(x64):
+    x, y = jnp.array([0.5, 2.0, 1.0]), jnp.array([1.0, 1.5, 1.1])
+    by_matrix = jax.grad(lambda f: f.remainder(y, x - y))(Mahalanobis(jnp.eye(3)))
+    np.testing.assert_allclose(by_matrix.matrix, np.outer(x - y, x - y) / 2)
+    by_factor = jax.grad(lambda f: f(x))(Scaled(Burg(), 2.0))
+    assert float(by_factor.factor) == pytest.approx(float(Burg()(x)))
+    by_shift = jax.grad(lambda f: f.conjugate()(x))(Exponential(0.3))
+    assert float(by_shift.shift) == pytest.approx(-float(x.sum()))
+    tilted = jax.grad(lambda f: f.conjugate()(-x))(Tilted(Burg(), 0.0 * x, 0.0))
+    np.testing.assert_allclose(tilted.slope, -1 / x, rtol=1e-12)
+
+
+def test_log_sum_exp_of_large_parameters_is_finite_with_its_gradient(dtype):
+    # cases.md, row 67.
+    x = np.array([800, 810, 0], dtype)
+    assert float(LogSumExp()(x)) == pytest.approx(810.0000454, rel=1e-6)
+    for gradient in (LogSumExp().gradient(x), jax.grad(LogSumExp())(x)):
+        np.testing.assert_allclose(
+            gradient, [4.53978687e-5, 0.9999546, 0], rtol=2e-5, atol=1e-30
+        )
+
+
+@all_functions
+def test_gradients_at_zeros_and_ties_are_not_nan(name, dtype):
+    case, f = CONVEX[name], CONVEX[name].make()
+    for points in (case.kinks, case.edge):
+        if points is not None:
+            gradient = jax.vmap(jax.grad(f))(points.astype(dtype))
+            assert not np.isnan(gradient).any()
+            assert not np.isnan(f.gradient(points.astype(dtype))).any()

@@ -1,0 +1,40 @@
+"""Small trees for the tests, and the leaves under their nodes."""
+
+import numpy as np
+
+from bregjax.hierarchy.dendrogram import Dendrogram
+
+
+def tree_of(children, costs=None, **fields):
+    """Unit weights; costs 0 unless given."""
+    children = np.asarray(children, dtype=np.int32).reshape(-1, 2)
+    costs = np.zeros(len(children)) if costs is None else np.asarray(costs, dtype=float)
+    return Dendrogram(children, costs, np.ones(len(children) + 1), **fields)
+
+
+def chain(num_leaves):
+    """Leaf t + 1 joins everything before it (row 25 of the cases)."""
+    merge = np.arange(num_leaves - 1)
+    children = np.stack([merge + 1, num_leaves + merge - 1], axis=1)
+    children[0] = [0, 1]
+    return tree_of(children, merge + 1.0)
+
+
+def random_tree(rng, num_leaves):
+    """Any shape; whole costs, so there are ties and inversions."""
+    alive, children = list(range(num_leaves)), []
+    for merge in range(num_leaves - 1):
+        pair = [alive.pop(rng.integers(len(alive))) for _ in range(2)]
+        children.append(sorted(pair))
+        alive.append(num_leaves + merge)
+    return tree_of(children, rng.integers(0, num_leaves, num_leaves - 1))
+
+
+def leaf_sets(tree):
+    sets = [frozenset([leaf]) for leaf in range(tree.num_leaves)]
+    for left, right in tree.children:
+        sets.append(sets[left] | sets[right])
+    return sets
+
+
+INVERTED = tree_of([[0, 2], [1, 3]], [7.39129752, 6.86188641])  # row 27, Poisson
