@@ -39,7 +39,9 @@ def rows(bits, methods):
 
 
 def main():
-    print("| case | method | bits | code | steps | error | of terms | maximiser | residual | s |")
+    print(
+        "| case | method | bits | code | steps | error | of terms | maximiser | residual | s |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for bits in (64, 32):
         for row in rows(bits, ("newton", "scalar")):

@@ -1,1 +1,44 @@
-"""Agglomerative clustering with Bregman divergences, in JAX."""
+"""Agglomerative clustering with Bregman divergences, in JAX.
+
+The names of the quick path; the rest is in the modules:
+
+    >>> import numpy as np
+    >>> import bregjax as bj
+    >>> tree = bj.agglomerate(np.array([[0.0], [1.0], [5.0]]), family="ward")
+    >>> print(tree.cut(num_clusters=2))
+    [0 0 1]
+
+Importing the package imports neither matplotlib nor scikit-learn, starts no device and
+changes no setting of JAX.
+"""
+
+from importlib import metadata
+
+from bregjax.convex import conjugate as conjugate
+from bregjax.convex import directional_derivative as directional_derivative
+from bregjax.divergences import bregman_divergence as bregman_divergence
+from bregjax.families import Bernoulli as Bernoulli
+from bregjax.families import DiagonalGaussian as DiagonalGaussian
+from bregjax.families import Exponential as Exponential
+from bregjax.families import ExponentialFamily as ExponentialFamily
+from bregjax.families import Gamma as Gamma
+from bregjax.families import Gaussian as Gaussian
+from bregjax.families import Ising as Ising
+from bregjax.families import IsotropicGaussian as IsotropicGaussian
+from bregjax.families import Multinomial as Multinomial
+from bregjax.families import Poisson as Poisson
+from bregjax.families import SphericalGaussian as SphericalGaussian
+from bregjax.hierarchy.agglomerate import agglomerate as agglomerate
+from bregjax.hierarchy.costs import cluster_cost as cluster_cost
+from bregjax.hierarchy.costs import merge_cost as merge_cost
+from bregjax.hierarchy.dendrogram import Dendrogram as Dendrogram
+from bregjax.hierarchy.replay import replay as replay
+from bregjax.metrics import dendrogram_purity as dendrogram_purity
+from bregjax.smoothing import adding as adding
+from bregjax.smoothing import bernstein as bernstein
+from bregjax.smoothing import blur as blur
+from bregjax.smoothing import mixing as mixing
+from bregjax.smoothing import normal_reference as normal_reference
+from bregjax.smoothing import pseudo_count as pseudo_count
+
+__version__ = metadata.version("bregjax")

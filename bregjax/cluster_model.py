@@ -19,8 +19,13 @@ class ClusterModel(abc.ABC):
     """What a cluster is, how two unite, and what that costs.
 
     A state is a pytree of arrays with one leading cluster axis `[k, ...]`; only the
-    model looks inside. `union` and `merge_cost` broadcast over leading axes, so that
-    `merge_cost(a[:, None], b[None, :])` gives all pairs.
+    model looks inside. All operations on two clusters broadcast over leading axes, so
+    that `merge_cost(a[:, None], b[None, :])` gives all pairs.
+
+    A model gives the additive part of a union (`pool`), what follows from it and is
+    worth keeping (`settle`: a log-determinant, the solution of a conjugate), and the
+    cost of a merge (`cost`). `union` and `merge_cost` are made of these; who has many
+    unions at hand pools first and settles all at once.
 
     Contract, up to rounding: `union` is commutative and associative, `merge_cost` is
     symmetric, at least 0, and 0 between equal clusters (Proposition 3.8 with a
@@ -32,12 +37,24 @@ class ClusterModel(abc.ABC):
         """States `[m]` of single points from statistics `[m, ...]`, weights `[m]`."""
 
     @abc.abstractmethod
-    def union(self, a: PyTree, b: PyTree) -> PyTree:
-        """State of the union of disjoint clusters; `a` and `b` broadcast."""
+    def pool(self, a: PyTree, b: PyTree) -> PyTree:
+        """State of the union of disjoint clusters, to be settled."""
+
+    def settle(self, state: PyTree) -> PyTree:
+        """Fill in what follows from the additive part of a state; nothing by default."""
+        return state
 
     @abc.abstractmethod
+    def cost(self, a: PyTree, b: PyTree, union: PyTree) -> Array:
+        """Merge cost Δ(a, b) ≥ 0 given the settled union, without cancellation."""
+
+    def union(self, a: PyTree, b: PyTree) -> PyTree:
+        """State of the union of disjoint clusters."""
+        return self.settle(self.pool(a, b))
+
     def merge_cost(self, a: PyTree, b: PyTree) -> Array:
-        """Merge cost Δ(a, b) ≥ 0 in a form that does not cancel; broadcasts."""
+        """Merge cost Δ(a, b) ≥ 0 in a form that does not cancel."""
+        return self.cost(a, b, self.union(a, b))
 
     @abc.abstractmethod
     def result(self, state: PyTree) -> Array:
@@ -92,7 +109,7 @@ class BregmanModel(ClusterModel):
         """States of single points; statistics `[m, n]`, weights `[m]`."""
         return MeanState(weight=weights, mean=statistics)
 
-    def union(self, a: MeanState, b: MeanState) -> MeanState:
+    def pool(self, a: MeanState, b: MeanState) -> MeanState:
         """Add weights and average means."""
         axes = self.function.event_ndim
         return MeanState(
@@ -108,8 +125,9 @@ class BregmanModel(ClusterModel):
         codes = jnp.where(jnp.isfinite(value), Result.CONVERGED, Result.OUTSIDE)
         return jnp.where(jnp.isnan(value), Result.INVALID, codes).astype(jnp.int32)
 
-    def merge_cost(self, a: MeanState, b: MeanState) -> Array:
-        """Δ(a, b) by displacements; shapes broadcast."""
+    def cost(self, a: MeanState, b: MeanState, union: MeanState) -> Array:
+        """Δ(a, b) by displacements from the mean of the union."""
+        del union
         return _merge_cost(self.function, a.weight, a.mean, b.weight, b.mean)
 
     def cross_cost(self, a: MeanState, b: MeanState) -> Array:
@@ -163,7 +181,9 @@ def _displacements(axes, w_a, t_a, w_b, t_b):
 
 def _cost_of_displacements(f, w_a, t_a, w_b, t_b):
     centre, delta_a, delta_b = _displacements(f.event_ndim, w_a, t_a, w_b, t_b)
-    return w_a * f.remainder(centre, delta_a) + w_b * f.remainder(centre, delta_b)
+    return w_a * f.remainder(centre, delta_a, x=t_a) + w_b * f.remainder(
+        centre, delta_b, x=t_b
+    )
 
 
 @jax.custom_jvp
@@ -184,8 +204,8 @@ def _merge_cost_jvp(primals, tangents):
     change = (
         w_a * jnp.sum(scale_tangent(slope_a, dt_a), axis=event)
         + w_b * jnp.sum(scale_tangent(slope_b, dt_b), axis=event)
-        + f.remainder(centre, delta_a) * dw_a
-        + f.remainder(centre, delta_b) * dw_b
+        + f.remainder(centre, delta_a, x=t_a) * dw_a
+        + f.remainder(centre, delta_b, x=t_b) * dw_b
     )
     if jax.tree.leaves(f):
         by_parameters = lambda g: _cost_of_displacements(g, w_a, t_a, w_b, t_b)

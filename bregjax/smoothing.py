@@ -296,9 +296,9 @@ def normal_reference(
     x, weights = float_array(x), float_array(weights)
 
     total = xp.sum(weights)
-    centred = x - weights @ x / total
+    centred = x - (weights @ x / total)[None]
     # The second centring takes out the rounding of the first.
-    centred = centred - weights @ centred / total
+    centred = centred - (weights @ centred / total)[None]
     variance = weights @ centred**2 / xp.where(total > 1, total - 1, 1)
     constant = xp.max(x, axis=0) == xp.min(x, axis=0)
     scale = xp.sqrt(xp.where(constant, 1, variance))

@@ -175,7 +175,9 @@ MINIMAL = np.array(
 def ising_reference(y):
     """Newton in the minimal form, from the pseudo-solution of a tree."""
     y = np.ravel(np.asarray(y, float))
-    means = mp.matrix([y[2 * i + 1] for i in range(5)] + [y[13 + 4 * e] for e in range(5)])
+    means = mp.matrix(
+        [y[2 * i + 1] for i in range(5)] + [y[13 + 4 * e] for e in range(5)]
+    )
     rows = [[int(v) for v in row] for row in MINIMAL]
     theta = mp.matrix(_guess(y))
 
@@ -286,15 +288,38 @@ def gaussian_start(d):
 def _cases():
     out = []
     for y in (1e-8, 1e-6, 1e-3, 1.0, 30.0, 1e4, 1e6, 1e8):
-        out.append(Case(f"Poisson {y:g}", poisson, zeros(1), np.array([y]), poisson_reference, True))
+        out.append(
+            Case(
+                f"Poisson {y:g}",
+                poisson,
+                zeros(1),
+                np.array([y]),
+                poisson_reference,
+                True,
+            )
+        )
     for y, single in (
-        (1 + 1e-6, "honest"), (1 + 1e-4, "honest"), (1 + 1e-2, "exact"), (2.0, "exact"),
-        (30.0, "exact"), (100.0, "exact"), (1e4, "exact"), (1e6, "exact"),
+        (1 + 1e-6, "honest"),
+        (1 + 1e-4, "honest"),
+        (1 + 1e-2, "exact"),
+        (2.0, "exact"),
+        (30.0, "exact"),
+        (100.0, "exact"),
+        (1e4, "exact"),
+        (1e6, "exact"),
     ):
-        out.append(Case(
-            f"truncated Poisson {y:.7g}", truncated_poisson, zeros(1), np.array([y]),
-            truncated_poisson_reference, True, single, maximiser=y > 1.001,
-        ))
+        out.append(
+            Case(
+                f"truncated Poisson {y:.7g}",
+                truncated_poisson,
+                zeros(1),
+                np.array([y]),
+                truncated_poisson_reference,
+                True,
+                single,
+                maximiser=y > 1.001,
+            )
+        )
     rng = np.random.default_rng(5)
     points = {
         "generic 2": normalised([0.3, 0.7]),
@@ -304,27 +329,82 @@ def _cases():
         "one 1e-12, rest equal, 50": normalised(np.r_[1e-12, np.ones(49)]),
     }
     for name, y in points.items():
-        out.append(Case(f"categorical {name}", categorical, zeros(y.size), y, categorical_reference, maximiser="1" not in name[:4]))
+        out.append(
+            Case(
+                f"categorical {name}",
+                categorical,
+                zeros(y.size),
+                y,
+                categorical_reference,
+                maximiser="1" not in name[:4],
+            )
+        )
     for name, y in {
         "(1 - 1e-12, 1e-12)": np.array([1 - 1e-12, 1e-12]),
         "one ~1, rest 1e-12, 50": normalised(np.r_[1.0, np.full(49, 1e-12)]),
     }.items():
-        out.append(Case(f"categorical {name}", categorical, zeros(y.size), y, categorical_reference, single="honest", maximiser=False))
+        out.append(
+            Case(
+                f"categorical {name}",
+                categorical,
+                zeros(y.size),
+                y,
+                categorical_reference,
+                single="honest",
+                maximiser=False,
+            )
+        )
     for label, sd, mean, turn, single in (
         ("sd (1, 10, .01) mean (5, -3, 1)", (1, 10, 0.01), (5, -3, 1), None, "honest"),
         ("sd (1, 10, .01) mean 0", (1, 10, 0.01), 0, None, "exact"),
-        ("sd (1, 10, .01) mean (5, -3, 1) rotated", (1, 10, 0.01), (5, -3, 1), 3, "honest"),
+        (
+            "sd (1, 10, .01) mean (5, -3, 1) rotated",
+            (1, 10, 0.01),
+            (5, -3, 1),
+            3,
+            "honest",
+        ),
         ("sd (1, 10, .01) mean 0 rotated", (1, 10, 0.01), 0, 3, "honest"),
         ("sd (1e-3, 1, 1e3) mean 0", (1e-3, 1, 1e3), 0, None, "exact"),
         ("sd (1, 2, 0.5) mean (1, -1, 0) rotated", (1, 2, 0.5), (1, -1, 0), 4, "exact"),
     ):
         y = gaussian_moments(sd, mean, turn)
-        out.append(Case(f"Gaussian {label}", gaussian, gaussian_start(3), y, gaussian_reference, single=single, maximiser=bool(np.all(np.asarray(mean) == 0)) and turn is None))
+        out.append(
+            Case(
+                f"Gaussian {label}",
+                gaussian,
+                gaussian_start(3),
+                y,
+                gaussian_reference,
+                single=single,
+                maximiser=bool(np.all(np.asarray(mean) == 0)) and turn is None,
+            )
+        )
     for seed, scale in ((0, 1.0), (1, 3.0), (2, 6.0)):
         y = ising_means(seed, scale)
-        out.append(Case(f"Ising min mean {y.min():.0e}", ising, zeros(30), y, ising_reference, single="exact" if scale == 1.0 else "honest", maximiser=False))
+        out.append(
+            Case(
+                f"Ising min mean {y.min():.0e}",
+                ising,
+                zeros(30),
+                y,
+                ising_reference,
+                single="exact" if scale == 1.0 else "honest",
+                maximiser=False,
+            )
+        )
     for shape in (1e-3, 1e-2, 1.0, 100.0, 1e4):
-        out.append(Case(f"gamma shape {shape:g}", gamma, lambda: np.array([0.0, -1.0]), gamma_moments(shape), gamma_reference, single="exact" if shape <= 100 else "honest", maximiser=shape <= 100))
+        out.append(
+            Case(
+                f"gamma shape {shape:g}",
+                gamma,
+                lambda: np.array([0.0, -1.0]),
+                gamma_moments(shape),
+                gamma_reference,
+                single="exact" if shape <= 100 else "honest",
+                maximiser=shape <= 100,
+            )
+        )
     return out
 
 
@@ -336,10 +416,21 @@ def run(case, dtype, conj):
     y = jax.tree.map(lambda v: jnp.asarray(np.asarray(v, dtype)), case.y)
     solution = conj(y)
     value, theta = case.reference(jax.tree.map(lambda v: np.asarray(v, np.float64), y))
-    found = np.concatenate([np.ravel(np.asarray(v, np.float64)) for v in jax.tree.leaves(solution.maximiser)])
-    flat = np.concatenate([np.ravel(np.asarray(v, np.float64)) for v in jax.tree.leaves(y)])
+    found = np.concatenate(
+        [
+            np.ravel(np.asarray(v, np.float64))
+            for v in jax.tree.leaves(solution.maximiser)
+        ]
+    )
+    flat = np.concatenate(
+        [np.ravel(np.asarray(v, np.float64)) for v in jax.tree.leaves(y)]
+    )
     inner = float(np.sum(flat * found))
-    error = abs(float(mp.mpf(float(solution.value)) - value)) if np.isfinite(float(solution.value)) else np.nan
+    error = (
+        abs(float(mp.mpf(float(solution.value)) - value))
+        if np.isfinite(float(solution.value))
+        else np.nan
+    )
     share = error / (abs(inner) + abs(inner - float(value)))
     off = np.nan
     if theta is not None:

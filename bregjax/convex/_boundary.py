@@ -21,100 +21,102 @@ import jax.numpy as jnp
 from bregjax._typing import Array
 from bregjax.convex._outcome import FlatFunction
 
-POINTS = 14
+POINTS = 28  # on a ray that f is finite on
+BISECTIONS = 36  # of the way to the first point where f is not
 TRAVELLED = 4  # points no farther out than the last iterate
 
 
-def first_length(reach: Array) -> Array:
-    """Distance of the first point on a ray; each next one is four times as far.
-
-    So the first four lie on the way already gone, of length `reach`, where f is finite,
-    and ten beyond it.
-    """
-    return jnp.maximum(reach, 1) / 4.0 ** (TRAVELLED - 1)
-
-
 class Verdict(NamedTuple):
-    """Flags, scalars or by ray.
-
-    On a boundary `slow` tells that the gap was seen to fall like 1 / s or slower, and
-    f*(y) = +∞; `fast` that it was seen to fall faster. Neither where it vanished at once.
-    """
+    """Flags, scalars or by ray."""
 
     outside: Array
     boundary: Array
-    slow: Array
-    fast: Array
 
 
 class Ray(NamedTuple):
     """What has been seen on rays so far; all fields have one entry for each ray.
 
-    Only the finite beginning of a ray counts: a ψ of limited range overflows on the way.
+    Points are four times as far out each time. Once f is not finite at one, because the
+    domain ends or ψ overflows, the others approach the end by bisection: at the end of a
+    domain ∇f grows without bound and the gap turns negative, an overflow comes upon
+    it as it is.
     """
 
-    open: Array  # no point has been out of range yet
-    count: Array
-    gaps: tuple[Array, Array, Array]  # the last three, the last first
-    noise: tuple[Array, Array]  # the roundings of the last two
+    length: Array  # of the next point
+    inner: Array  # the last finite one
+    outer: Array  # the first that is not finite, or +∞
+    count: Array  # points before the bisection
+    gaps: tuple[Array, Array]  # the last two before the bisection, the last first
+    noise: tuple[Array, Array]  # their roundings
+    final: Array  # the gap farthest out
     interior: Array  # some gap is negative
     positive: Array  # all gaps are above rounding
-    power: Array  # of the decay, at the last pair of points above rounding
 
 
-def new_rays(like: Array) -> Ray:
-    """Rays of the shape of `like` with no point yet."""
-    zero = jnp.zeros_like(like)
-    yes = jnp.ones(like.shape, bool)
-    count = jnp.zeros(like.shape, jnp.int32)
-    unknown = jnp.full_like(like, jnp.inf)
-    return Ray(yes, count, (zero,) * 3, (zero,) * 2, ~yes, yes, unknown)
+def new_rays(reach: Array) -> Ray:
+    """Rays with no point yet, for a last iterate `reach` away.
 
-
-def extend(ray: Ray, gap: Array, noise: Array) -> Ray:
-    """Take in the next point of each ray, four times as far out as the one before."""
-    seen = ray.open & jnp.isfinite(gap) & jnp.isfinite(noise)
-    trusted = ray.positive & (gap > 64 * noise)
-    pair = seen & trusted & (ray.count > 0)
-    before = jnp.where(pair, ray.gaps[0], 1)
-    power = jnp.log(before / jnp.where(pair, gap, 1)) / jnp.log(4.0)
-
-    def keep(new: Array, old: Array) -> Array:
-        return jnp.where(seen, new, old)
-
-    gaps = (gap, *ray.gaps[:2])
+    The first four points lie on the way already gone, where f is finite, the others
+    beyond.
+    """
+    zero, yes = jnp.zeros_like(reach), jnp.ones(reach.shape, bool)
     return Ray(
-        open=seen,
-        count=ray.count + seen,
-        gaps=(
-            keep(gaps[0], ray.gaps[0]),
-            keep(gaps[1], ray.gaps[1]),
-            keep(gaps[2], ray.gaps[2]),
-        ),
-        noise=(keep(noise, ray.noise[0]), keep(ray.noise[0], ray.noise[1])),
-        interior=ray.interior | (seen & (gap < -64 * noise)),
-        positive=keep(trusted, ray.positive),
-        power=jnp.where(pair, power, ray.power).astype(gap.dtype),
+        length=jnp.maximum(reach, 1) / 4.0 ** (TRAVELLED - 1),
+        inner=zero,
+        outer=jnp.full_like(reach, jnp.inf),
+        count=jnp.zeros(reach.shape, jnp.int32),
+        gaps=(zero, zero),
+        noise=(zero, zero),
+        final=zero,
+        interior=~yes,
+        positive=yes,
     )
 
 
-def judge(ray: Ray, escape: Array) -> Verdict:
-    """Verdict by ray, once all points are in.
+def unfinished(ray: Ray, index: Array) -> Array:
+    """Which rays need another point after `index` of them."""
+    ended = jnp.isfinite(ray.outer)
+    apart = ray.outer - ray.inner > 4 * jnp.finfo(ray.outer.dtype).eps * ray.outer
+    open_end = ~ended & (index < POINTS)
+    return ~ray.interior & (open_end | (ended & apart & (index < POINTS + BISECTIONS)))
 
-    A ray that ends early says less: to be outside it must be the way the iterates went
-    (`escape`), to be the boundary its gap must have vanished well before the end.
-    """
+
+def extend(ray: Ray, gap: Array, noise: Array) -> Ray:
+    """Take in the next point of each ray."""
+    finite = jnp.isfinite(gap) & jnp.isfinite(noise)
+    bisecting = jnp.isfinite(ray.outer)
+    inner = jnp.where(finite, ray.length, ray.inner)
+    outer = jnp.where(finite, ray.outer, ray.length)
+    gallop = finite & ~bisecting
+
+    def keep(new: Array, old: Array) -> Array:
+        return jnp.where(gallop, new, old)
+
+    return Ray(
+        length=jnp.where(jnp.isfinite(outer), inner / 2 + outer / 2, 4 * ray.length),
+        inner=inner,
+        outer=outer,
+        count=ray.count + gallop,
+        gaps=(keep(gap, ray.gaps[0]), keep(ray.gaps[0], ray.gaps[1])),
+        noise=(keep(noise, ray.noise[0]), keep(ray.noise[0], ray.noise[1])),
+        final=jnp.where(finite, gap, ray.final),
+        interior=ray.interior | (finite & (gap < -64 * noise)),
+        positive=ray.positive & (~finite | (gap > 64 * noise)),
+    )
+
+
+def judge(ray: Ray) -> Verdict:
+    """Verdict by ray, once all points are in."""
     beyond = ray.count >= TRAVELLED + 3
     reached = ray.count >= TRAVELLED
     last, previous = ray.gaps[:2]
-    # A gap that falls like 1 / s loses a factor 4 over one point, 16 over two.
-    level = (last > 0.5 * previous) & (last > 0.1 * ray.gaps[2])
-    outside = ~ray.interior & ray.positive & level & (beyond | (escape & reached))
+    # A gap that falls like 1 / s loses a factor 4 over one point.
+    level = (last > 0.5 * previous) & (ray.final > 0.5 * last)
+    outside = ~ray.interior & ray.positive & level & reached
     vanished = (last <= 16 * ray.noise[0]) & (previous <= 16 * ray.noise[1])
     falls = ~level | (last <= 64 * ray.noise[0])
     boundary = ~ray.interior & ~outside & falls & (beyond | (reached & vanished))
-    slow = boundary & (ray.power < 1.2)
-    return Verdict(outside, boundary, slow, boundary & ~slow & jnp.isfinite(ray.power))
+    return Verdict(outside, boundary)
 
 
 def ray_test(
@@ -122,6 +124,7 @@ def ray_test(
     y: Array,
     origin: Array,
     directions: Array,
+    clean: Array,
     reach: Array,
     needed: Array,
 ) -> Verdict:
@@ -133,6 +136,8 @@ def ray_test(
         origin: Where the rays begin, shape ``[n]``.
         directions: Rays, shape ``[k, n]``, the way from the origin to the last iterate
             first; of any length, a zero row is left out.
+        clean: Whether the zeros of a ray are zeros, shape ``[k]``. Elsewhere components
+            may be rounding, and their share of the gap is not evidence of anything.
         reach: Distance of the last iterate from the origin, in max-norm.
         needed: Where False nothing is evaluated.
 
@@ -144,26 +149,23 @@ def ray_test(
     size = jnp.max(jnp.abs(directions), axis=1, keepdims=True)  # [k, 1]
     usable = (size > 0) & jnp.isfinite(size)
     directions = jnp.where(usable, directions / jnp.where(usable, size, 1), 0)
-    first = first_length(reach)
 
-    def gap(length: Array, direction: Array) -> tuple[Array, Array]:
+    def gap(length: Array, direction: Array, clean: Array) -> tuple[Array, Array]:
         slope = gradient(origin + length * direction)
-        noise = eps * jnp.sum((jnp.abs(y) + jnp.abs(slope)) * jnp.abs(direction))
+        weight = jnp.where(clean, jnp.abs(direction), 1)
+        noise = eps * jnp.sum((jnp.abs(y) + jnp.abs(slope)) * weight)
         return jnp.sum((y - slope) * direction), noise
 
-    def unfinished(state: tuple[Array, Ray]) -> Array:
-        return needed & (state[0] < POINTS)
+    def more(state: tuple[Array, Ray]) -> Array:
+        index, rays = state
+        return jnp.any(needed & usable[:, 0] & unfinished(rays, index))
 
     def look(state: tuple[Array, Ray]) -> tuple[Array, Ray]:
         index, rays = state
-        length = first * 4.0 ** index.astype(first.dtype)
-        return index + 1, extend(rays, *jax.vmap(gap, in_axes=(None, 0))(length, directions))
+        return index + 1, extend(rays, *jax.vmap(gap)(rays.length, directions, clean))
 
-    begin = (jnp.asarray(0, jnp.int32), new_rays(directions[:, 0]))
-    _, rays = jax.lax.while_loop(unfinished, look, begin)
-    verdict = judge(rays, jnp.arange(directions.shape[0]) == 0)
-    verdict = Verdict(*(needed & usable[:, 0] & flag for flag in verdict))
+    rays = new_rays(jnp.broadcast_to(reach, clean.shape))
+    _, rays = jax.lax.while_loop(more, look, (jnp.asarray(0, jnp.int32), rays))
+    verdict = Verdict(*(needed & usable[:, 0] & flag for flag in judge(rays)))
     outside = jnp.any(verdict.outside)
-    boundary = jnp.any(verdict.boundary) & ~outside
-    slow, fast = jnp.any(verdict.slow), jnp.any(verdict.fast)
-    return Verdict(outside, boundary, boundary & slow, boundary & fast & ~slow)
+    return Verdict(outside, jnp.any(verdict.boundary) & ~outside)

@@ -22,7 +22,7 @@ from jax.scipy.linalg import solve_triangular
 
 from bregjax._typing import Array
 from bregjax.convex._dense import gauge, scaled_hessian
-from bregjax.convex._outcome import FlatFunction, terms, value_tolerance
+from bregjax.convex._outcome import FlatFunction, Point, terms, value_tolerance
 
 AGREEMENT = 0.25
 
@@ -47,43 +47,41 @@ def jitter(theta: Array) -> Array:
     return theta + eps * sizes.astype(theta.dtype) * theta
 
 
-def certified(
-    f: FlatFunction, theta: Array, y: Array, null: Array, step: Array
-) -> Certificate:
-    """Examine θ; `step` is the Newton direction there."""
+def certified(f: FlatFunction, point: Point, y: Array, null: Array) -> Certificate:
+    """Examine a point; one more Hessian, at the Newton point as the bare factor has it."""
+    theta = point.theta
     eps = jnp.finfo(theta.dtype).eps
-    points = jnp.stack([theta, jitter(theta + step)])
-    values, slopes = jax.vmap(jax.value_and_grad(f))(points)
-    curvatures = jax.vmap(jax.hessian(f))(points)
-
     # No curvature at all is right along a coordinate that f is affine in, and only there.
-    diagonal = jnp.diag(curvatures[0])
+    diagonal = jnp.diag(point.curvature)
     affine = jnp.any(null**2 > 0.5, axis=1)
     curved = jnp.all((diagonal > 0) | affine)
     scale = jnp.where(diagonal > 0, jnp.sqrt(diagonal), 1)
-    scaled = scaled_hessian(curvatures[0], scale, null)
+    scaled = scaled_hessian(point.curvature, scale, null)
     factor = jnp.linalg.cholesky(scaled.matrix)
     identity = jnp.eye(theta.size, dtype=theta.dtype)
     inverse = solve_triangular(factor, identity, lower=True)  # L⁻¹
+    residual = gauge((y - point.gradient) / scale, scaled.null)
+    white = jnp.matmul(inverse, residual, precision="highest")
+    step = jnp.matmul(inverse.T, white, precision="highest") / scale
+    step = gauge(step, null)
 
-    change = (curvatures[1] - curvatures[0]) / jnp.outer(scale, scale)
+    there = jitter(theta + step)
+    value, slope = jax.value_and_grad(f)(there)
+    change = (jax.hessian(f)(there) - point.curvature) / jnp.outer(scale, scale)
     relative = jnp.matmul(
         jnp.matmul(inverse, change, precision="highest"), inverse.T, precision="highest"
     )
     agree = jnp.sum(relative**2) <= AGREEMENT**2
 
-    residual = gauge((y - slopes[0]) / scale, scaled.null)
-    decrement = jnp.sum(jnp.matmul(inverse, residual, precision="highest") ** 2)
-    rounding = eps * (jnp.abs(y) + jnp.abs(slopes[0])) / scale
+    rounding = eps * (jnp.abs(y) + jnp.abs(point.gradient)) / scale
     spread = jnp.sum(inverse**2, axis=0)  # diagonal of (C + QQᵀ)⁻¹
     noise = jnp.sum(rounding**2 * spread)
-    error = (jnp.sqrt(decrement) + jnp.sqrt(noise)) ** 2
+    error = (jnp.sqrt(jnp.sum(white**2)) + jnp.sqrt(noise)) ** 2
 
-    moved = points[1] - points[0]
-    predicted = jnp.sum((slopes[0] + slopes[1]) / 2 * moved)
-    unsteady = jnp.abs(values[1] - values[0] - predicted)
+    predicted = jnp.sum((point.gradient + slope) / 2 * (there - theta))
+    unsteady = jnp.abs(value - point.value - predicted)
     lost = eps * jnp.sum(jnp.abs(y * theta)) + unsteady
 
-    size = value_tolerance(theta.dtype) * terms(y, theta, values[0], slopes[0])
+    size = value_tolerance(theta.dtype) * terms(y, theta, point.value, point.gradient)
     passed = curved & agree & (error <= size) & (lost <= size)
     return Certificate(passed, residual * scale, size)

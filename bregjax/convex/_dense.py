@@ -17,9 +17,10 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from bregjax._typing import Array
-from bregjax.convex._outcome import FlatFunction
+from bregjax.convex._outcome import FlatFunction, Point
 
 NULL_PROBES = (1.0, -1.0, 10.0, -10.0)
+UNRESOLVED = 64  # variances under this many eps·mean² are noise
 
 
 class Scaled(NamedTuple):
@@ -92,7 +93,9 @@ def null_basis(gradient: FlatFunction, hessian: FlatFunction, start: Array) -> A
         lengths = jnp.asarray(NULL_PROBES, start.dtype)
         return candidate & ~jnp.any(jax.lax.map(moves, lengths), axis=0)
 
-    null = jax.lax.cond(jnp.any(candidate), probe, lambda candidate: candidate, candidate)
+    null = jax.lax.cond(
+        jnp.any(candidate), probe, lambda candidate: candidate, candidate
+    )
     return jnp.where(null[None, :], columns, 0)
 
 
@@ -158,19 +161,28 @@ def refined_solve(matrix: Array, factor: Array, right: Array) -> Array:
     return jnp.where(lower, better, solution)
 
 
-def curvature_scale(curvature: Array, residual: Array, theta: Array) -> Array:
-    """D = diag(H)^½, floored: an underflown curvature must not give a zero direction."""
-    info = jnp.finfo(theta.dtype)
-    floor = info.eps * jnp.abs(residual) / (1 + jnp.abs(theta))
-    diagonal = jnp.maximum(jnp.diag(curvature), floor)
-    return jnp.where(diagonal > info.tiny, jnp.sqrt(diagonal), 1)
+def floored(point: Point, residual: Array) -> tuple[Array, Array]:
+    """H with a floor under its diagonal, and D = diag(H)^½.
+
+    The first floor is what the rounding of a mean makes of a variance: a probability of
+    1 − 1e-16 has none left, while the other entries of its row still have noise, and
+    the matrix would be indefinite. The second serves the scaling alone: an underflown
+    curvature must not give a zero direction.
+    """
+    info = jnp.finfo(residual.dtype)
+    diagonal = jnp.diag(point.curvature)
+    noise = UNRESOLVED * info.eps * point.gradient**2
+    lift = jnp.where(diagonal < noise, noise - diagonal, 0)
+    least = info.eps * jnp.abs(residual) / (1 + jnp.abs(point.theta))
+    square = jnp.maximum(diagonal + lift, least)
+    scale = jnp.where(square > info.tiny, jnp.sqrt(square), 1)
+    return point.curvature + jnp.diag(lift), scale
 
 
-def newton_direction(
-    curvature: Array, residual: Array, theta: Array, null: Array
-) -> Direction:
-    """Newton direction of f − <y, ·> at θ, for the residual r = y − ∇f(θ)."""
-    scale = curvature_scale(curvature, residual, theta)
+def newton_direction(point: Point, y: Array, null: Array) -> Direction:
+    """Newton direction of f − <y, ·> at a point."""
+    residual = y - point.gradient
+    curvature, scale = floored(point, residual)
     scaled = scaled_hessian(curvature, scale, null)
     target = gauge(residual / scale, scaled.null)
     factor = ridge_cholesky(scaled.matrix)
@@ -180,9 +192,7 @@ def newton_direction(
     return Direction(gauge(ray, null), ray, decrement, target * scale)
 
 
-def inverse_product(
-    f: FlatFunction, theta: Array, null: Array, right: Array
-) -> Array:
+def inverse_product(f: FlatFunction, theta: Array, null: Array, right: Array) -> Array:
     """P H⁺ P `right`, P the projector off the overcomplete directions.
 
     Symmetric, and differentiable in θ and in what f closes over. D, N and Q are held

@@ -118,6 +118,24 @@ def _order(keys: Sequence[Ray], axis: int) -> tuple[Array, Array | None]:
     return order, before | lax.slice_in_dim(padded, 1, size + 1, axis=axis)
 
 
+def _sorted_values(doubts: Doubts, ray: Ray, order: Array, axis: int) -> Ray:
+    """The first key in the new order; slopes that are NaN spoil the ties around."""
+    moved = _carried(doubts, ray, order, axis, None)
+    if ray.is_affine:
+        return moved
+    same = jnp.diff(moved.value, axis=axis) == 0
+    edge = [(0, 0)] * same.ndim
+    edge[axis] = (1, 1)
+    tied = jnp.pad(same, edge)
+    size = moved.value.shape[axis]
+    tied = lax.slice_in_dim(tied, 0, size, axis=axis) | lax.slice_in_dim(
+        tied, 1, size + 1, axis=axis
+    )
+    spoiled = jnp.any(jnp.isnan(moved.first()), axis, keepdims=True)
+    slope = jnp.where(tied & spoiled, jnp.nan, moved.first())
+    return Ray(moved.value, slope, moved.bend)
+
+
 def _carried(doubts: Doubts, ray: Ray, order: Array, axis: int, loose: Any) -> Ray:
     """One operand in the new order; loose marks the places that are open."""
     take = lambda part: jnp.take_along_axis(part, order, axis)
@@ -141,14 +159,14 @@ def _sort_rule(doubts, eqn, rays):
     if len(rays) == 1:
         # Only values leave: it does not matter which of two equal rays comes first.
         order, _ = _order(rays, axis)
-        return [_carried(doubts, rays[0], order, axis, None)]
+        return [_sorted_values(doubts, rays[0], order, axis)]
     order, loose = _order(rays[:num_keys], axis)
     open_keys = [key.slope for key in rays[:num_keys] if not key.is_float]
     for mask in open_keys:
         if mask is not None:
             anywhere = jnp.broadcast_to(jnp.any(mask), order.shape)
             loose = anywhere if loose is None else loose | anywhere
-    first = _carried(doubts, rays[0], order, axis, None)
+    first = _sorted_values(doubts, rays[0], order, axis)
     return [first] + [_carried(doubts, ray, order, axis, loose) for ray in rays[1:]]
 
 
@@ -156,12 +174,12 @@ def _top_k_rule(doubts, eqn, rays):
     (x,) = rays
     axis = eqn.params.get("axis", x.value.ndim - 1) % x.value.ndim
     order, loose = _order([_negated(x)], axis)
-    # NaN counts as largest in top_k and as last in a sort.
+    # NaN counts as largest in top_k and as last in a sort; its slope means nothing.
     _, plain = eqn.primitive.bind(x.value, **eqn.params)
     cut = lambda part: lax.slice_in_dim(part, 0, eqn.params["k"], axis=axis)
     nan = jnp.any(jnp.isnan(x.value), axis, keepdims=True)
+    values = _sorted_values(doubts, x, order, axis).map(cut)
     order = jnp.where(nan, plain, cut(order))
-    values = _carried(doubts, x, order, axis, None)
     return [values, Ray(order, None if loose is None else cut(loose))]
 
 

@@ -85,10 +85,12 @@ def is_own(eqn: Any) -> bool:
     if eqn.params.get("name") != _FUNCTION:
         return False
     inner = eqn.params["jaxpr"].jaxpr
-    values = [e for e in inner.eqns if e.params.get("name") == _VALUE]
+    calls = [step.params.get("name") for step in inner.eqns]
     # The derivative of such a function (jax.grad inside f) has another layout, and is
     # walked as any other.
-    return len(values) == 1 and values[0].outvars == inner.outvars
+    if calls.count(_VALUE) != 1 or calls.count(_RULE) != 1:
+        return False
+    return inner.eqns[calls.index(_VALUE)].outvars == inner.outvars
 
 
 def own_rule(
@@ -99,6 +101,8 @@ def own_rule(
     """The value of f, with the slope that the rule gives."""
     inner = eqn.params["jaxpr"].jaxpr
     known: dict[Any, Ray] = dict(zip(inner.invars, rays, strict=True))
+    # The operand that a variable copies, and the operands that a slot was filled for.
+    source: dict[Any, Any] = {var: var for var in inner.invars}
     filled: set[Any] = set()
     values: list[Array] = []
     slopes: list[Array] = []
@@ -107,14 +111,18 @@ def own_rule(
         name = step.params.get("name")
         if name == _SLOT:
             known[step.outvars[0]] = Ray(operands[0].first())
-            filled.add(id(operands[0]))
+            filled.add(source[step.invars[0]])
         elif name == _RULE:
             slopes = evaluate(step, [Ray(ray.value) for ray in operands])
         elif name == _VALUE:
             values = evaluate(step, [Ray(ray.value) for ray in operands])
         else:
             known[step.outvars[0]] = operands[0]
-    if any(ray.slope is not None and id(ray) not in filled for ray in rays):
+            source[step.outvars[0]] = source[step.invars[0]]
+    if any(
+        ray.slope is not None and var not in filled
+        for var, ray in zip(inner.invars, rays, strict=True)
+    ):
         raise NotImplementedError(
             "directional_derivative: a function with its own rule closes over a value "
             "that depends on x. Pass it as part of the argument."

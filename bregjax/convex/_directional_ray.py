@@ -9,11 +9,14 @@ import dataclasses
 import enum
 import functools
 from collections.abc import Callable
+from typing import TypeVar
 
-import jax
+import jax.core
 import jax.numpy as jnp
 
 from bregjax._typing import Array
+
+_T = TypeVar("_T")
 
 
 class Doubt(enum.IntFlag):
@@ -118,7 +121,7 @@ class Ray:
         return Ray(linear(self.value), linear(self.first()), bend)
 
 
-def later(compute: Callable[[], Array]) -> Callable[[], Array]:
+def later(compute: Callable[[], _T]) -> Callable[[], _T]:
     """Compute at the first request, and once."""
     return functools.cache(compute)
 

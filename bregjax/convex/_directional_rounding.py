@@ -8,19 +8,18 @@ from bregjax.convex._directional_ray import Doubt, Ray, unknown
 from bregjax.convex._directional_rules import Rule, constant_piece, ray_sign
 
 
-def _step(value: Array, base: Array, x: Ray, edge: Array) -> tuple[Array, Array]:
-    """Direction in which x leaves the edge of a step, and where that is open."""
-    del value
-    shifted = Ray(jnp.where(edge, 0.0, 1.0).astype(base.dtype), x.first(), x.bend)
-    sign, undecided = ray_sign(shifted)
-    return jnp.where(edge, sign, 0.0).astype(base.dtype), undecided & edge
+def _leaving(x: Ray, edge: Array) -> tuple[Array, Array]:
+    """Direction in which x leaves the edge of a step (else 0), and where it is open."""
+    beyond = Ray(jnp.where(edge, 0.0, 1.0).astype(x.value.dtype), x.first(), x.bend)
+    sign, undecided = ray_sign(beyond)
+    return jnp.where(edge, sign, 0.0).astype(x.value.dtype), undecided & edge
 
 
 def _floor_rule(doubts, eqn, rays):
     del eqn
     (x,) = rays
     value = lax.floor(x.value)
-    way, undecided = _step(value, value, x, value == x.value)
+    way, undecided = _leaving(x, value == x.value)
     return [constant_piece(doubts, jnp.where(way < 0, value - 1, value), undecided, x)]
 
 
@@ -28,7 +27,7 @@ def _ceil_rule(doubts, eqn, rays):
     del eqn
     (x,) = rays
     value = lax.ceil(x.value)
-    way, undecided = _step(value, value, x, value == x.value)
+    way, undecided = _leaving(x, value == x.value)
     return [constant_piece(doubts, jnp.where(way > 0, value + 1, value), undecided, x)]
 
 
@@ -36,7 +35,7 @@ def _round_rule(doubts, eqn, rays):
     (x,) = rays
     value = eqn.primitive.bind(x.value, **eqn.params)
     low = lax.floor(x.value)
-    way, undecided = _step(value, value, x, x.value - low == 0.5)
+    way, undecided = _leaving(x, x.value - low == 0.5)
     value = jnp.where(way > 0, low + 1, jnp.where(way < 0, low, value))
     return [constant_piece(doubts, value, undecided, x)]
 
@@ -44,7 +43,7 @@ def _round_rule(doubts, eqn, rays):
 def _truncated(x: Ray) -> tuple[Array, Array]:
     """X rounded towards 0 for small τ > 0, and where that is open."""
     value = jnp.trunc(x.value)
-    way, undecided = _step(value, value, x, (value == x.value) & (value != 0))
+    way, undecided = _leaving(x, (value == x.value) & (value != 0))
     inwards = way * lax.sign(value) < 0
     return jnp.where(inwards, value - lax.sign(value), value), undecided
 

@@ -114,6 +114,8 @@ def _comparison(compare: Callable) -> Rule:
         if eqn.invars[0] is eqn.invars[1]:
             return [Ray(plain)]
         tied = a.value == b.value
+        if jnp.iscomplexobj(a.value):
+            return [Ray(plain, tied)]
         slopes = a.first(), b.first()
         if a.is_affine and b.is_affine:
             return [Ray(jnp.where(tied, compare(*slopes), plain))]

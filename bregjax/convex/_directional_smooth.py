@@ -260,12 +260,33 @@ def _keep_logarithm(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
 
 
 def _power(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
+    """a^b: a root where b is known to be in (0, 1); refused at 0^b where b moves."""
     base, exponent = rays
     if exponent.slope is None and base.is_active and is_concrete(exponent.value):
         powers = set(np.asarray(exponent.value).ravel().tolist())
         if len(powers) == 1 and 0 < (power := powers.pop()) < 1:
             return [power_rule(doubts, eqn, base, power)]
-    return smooth(doubts, eqn, rays)
+    (out,) = smooth(doubts, eqn, rays)
+    if not exponent.is_active:
+        return [out]
+    lost = base.value == 0
+    if not base.is_active:
+        lost &= exponent.value <= 0
+    slope = doubts.poison(
+        out.first(), jnp.broadcast_to(lost, out.value.shape), Doubt.ROOT
+    )
+    return [Ray(out.value, slope, out.bend)]
+
+
+def _bessel_i0e(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
+    """exp(−|x|) I₀(x), with the kink of |x| at 0, of slope −|x'|."""
+    (x,) = rays
+    (out,) = smooth(doubts, eqn, rays)
+    zero = x.value == 0
+    slope = jnp.where(zero, -jnp.abs(x.first()), out.first())
+    return [
+        Ray(out.value, slope, later(lambda: jnp.where(zero, jnp.nan, out.second())))
+    ]
 
 
 SPECIAL: dict[str, Rule] = {
@@ -273,6 +294,7 @@ SPECIAL: dict[str, Rule] = {
     "log1p": _logarithm,
     "mul": _product,
     "pow": _power,
+    "bessel_i0e": _bessel_i0e,
     "neg": _keep_logarithm,
     "div": _quotient,
     "broadcast_in_dim": _keep_logarithm,

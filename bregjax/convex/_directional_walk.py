@@ -75,14 +75,18 @@ def walk(doubts: Doubts, closed: Any, rays: Sequence[Ray]) -> list[Ray]:
 
     def read(atom: Any) -> Ray:
         if isinstance(atom, jec.Literal):
-            # NumPy: a literal stays a number that can be looked at under jit.
-            return Ray(np.asarray(atom.val, atom.aval.dtype))
+            return Ray(_number(atom))
         return known[atom]
 
     for eqn in jaxpr.eqns:
         outs = _apply(doubts, eqn, [read(atom) for atom in eqn.invars])
         known.update(zip(eqn.outvars, outs, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
+
+
+def _number(literal: Any) -> Any:
+    """A literal in NumPy, so that it stays a number to look at under jit."""
+    return np.asarray(literal.val, literal.aval.dtype)
 
 
 def _apply(doubts: Doubts, eqn: Any, rays: list[Ray]) -> list[Ray]:
@@ -147,7 +151,7 @@ def _refuse_unknown(eqn: Any) -> None:
         or (jumps and not known and name not in _FLOAT_TO_DISCRETE)
     ):
         inner = eqn.params.get("_prim")
-        raise _no_rule(name if inner is None else str(inner))
+        raise _no_rule(name if inner is None else type(inner).__name__)
 
 
 def _no_rule(name: str) -> NotImplementedError:

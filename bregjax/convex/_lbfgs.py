@@ -63,7 +63,7 @@ def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
 
     rays = jnp.stack([theta - warm, polish.step, polish.residual])
     reach = jnp.max(jnp.abs(theta - warm))
-    verdict = ray_test(gradient, y, warm, rays, reach, lost)
+    verdict = ray_test(gradient, y, warm, rays, jnp.zeros(3, bool), reach, lost)
     conditions = [invalid, passed, verdict.outside, verdict.boundary, descent.going]
     codes = [
         Result.INVALID,
@@ -76,7 +76,7 @@ def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
     result = jnp.select(conditions, codes, jnp.asarray(int(Result.STALLED), jnp.int32))
     known = (result == Result.CONVERGED) | (result == Result.BOUNDARY)
     infinite = (result == Result.OUTSIDE) | (
-        (result == Result.BOUNDARY) & verdict.slow
+        (result == Result.BOUNDARY) & ~(polish.decrement <= size)
     )
     number = jnp.sum(y * theta) - value
     number = jnp.where(infinite, jnp.inf, jnp.where(known, number, jnp.nan))

@@ -13,37 +13,35 @@ from bregjax._result import Result
 from bregjax._typing import Array
 from bregjax.convex._boundary import ray_test
 from bregjax.convex._certificate import certified
-from bregjax.convex._dense import Direction, gauge, newton_direction, null_basis
-from bregjax.convex._outcome import FlatFunction, Outcome
+from bregjax.convex._dense import (
+    UNRESOLVED,
+    Direction,
+    gauge,
+    newton_direction,
+    null_basis,
+)
+from bregjax.convex._outcome import FlatFunction, Outcome, Point
 
 RUNNING, AT_FLOOR, DRIFTING, OUT_OF_STEPS, STUCK = range(5)
 MAX_SEARCH = 40
+MAX_CRAMPED = 30
 LONG_STEP = 2.0**20
 SHORT = -0.25  # slope ratio under which a step is lengthened
-
-
-class Point(NamedTuple):
-    """A point and what f is there."""
-
-    theta: Array  # [n]
-    value: Array
-    gradient: Array  # [n]
-    curvature: Array  # [n, n]
 
 
 class State(NamedTuple):
     """Carry of the Newton loop: the next point is θ + length·step."""
 
-    theta: Array  # [n]
-    diagonal: Array  # [n], H_ii at θ
+    point: Point
     guard: Array  # [n], H_ii under which the next point counts as saturated
-    step: Array  # [n]
-    ray: Array  # [n]
+    way: Direction
     length: Array
-    decrement: Array  # λ² at θ
     best: Array  # least λ² so far
     scale: Array  # largest |f| + Σ|y_i θ_i| so far
     idle: Array  # steps since λ² last fell by a third
+    peak: Array  # largest λ² so far
+    steady: Array  # full steps that left λ² the same, less the others
+    cramped: Array  # steps in a row that had to be cut short
     num_steps: Array
     reason: Array
 
@@ -74,20 +72,23 @@ def minimise(
     invalid = ~jnp.all(jnp.isfinite(y))
 
     state = _loop(f, warm, y, null, max_steps, skip=invalid | outside_hull)
-    theta = state.theta
-    value, slope = jax.value_and_grad(f)(theta)
-    check = certified(f, theta, y, null, state.step)
+    point, way = state.point, state.way
+    theta = point.theta
+    check = certified(f, point, y, null)
     lost = ~(check.passed | invalid | outside_hull)
 
     escape = gauge(theta - warm, null)
-    rays = jnp.stack([escape, state.ray, check.residual, _sparse(state.ray)])
+    ray = jnp.where(jnp.isfinite(way.ray), way.ray, 0)
+    rays = jnp.stack([escape, ray, check.residual, _sparse(ray)])
     reach = jnp.max(jnp.abs(escape))
-    verdict = ray_test(gradient, y, warm, rays, reach, lost)
+    clean = jnp.asarray([False, False, False, True])
+    verdict = ray_test(gradient, y, warm, rays, clean, reach, lost)
 
-    # A boundary where the objective still rises, and not ever more slowly: f* = +∞.
-    rising = ~(state.decrement <= check.allowed)
-    unbounded = verdict.boundary & (verdict.slow | (rising & ~verdict.fast))
-    boundary = verdict.boundary & (unbounded | ~rising)
+    # Where the objective rises by as much with each step, f* = +∞ on the boundary.
+    rising = state.steady >= 2
+    limit = jnp.maximum(check.allowed, eps**2 * state.scale)
+    at_limit = (way.decrement <= limit) | (state.reason == DRIFTING)
+    boundary = verdict.boundary & (rising | at_limit)
     conditions = [
         invalid,
         outside_hull,
@@ -109,13 +110,11 @@ def minimise(
 
     # N'θ is the start's: the part of y off the hull, rounding, must not enter.
     stray = jnp.sum(off_hull * jnp.matmul(null.T, theta, precision="highest"))
-    number = jnp.sum(y * theta) - value - stray
-    infinite = (result == Result.OUTSIDE) | (
-        (result == Result.BOUNDARY) & unbounded
-    )
+    number = jnp.sum(y * theta) - point.value - stray
+    infinite = (result == Result.OUTSIDE) | ((result == Result.BOUNDARY) & rising)
     known = (result == Result.CONVERGED) | (result == Result.BOUNDARY)
     number = jnp.where(infinite, jnp.inf, jnp.where(known, number, jnp.nan))
-    residual = jnp.max(jnp.abs(jnp.where(invalid, y - slope, check.residual)))
+    residual = jnp.max(jnp.abs(jnp.where(invalid, y - anchor, check.residual)))
     return Outcome(theta, number, result, state.num_steps, residual, null)
 
 
@@ -132,86 +131,100 @@ def _loop(
 
     def advance(state: State) -> State:
         point, length = _move(f, state)
-        diagonal = jnp.diag(point.curvature)
-        residual = y - point.gradient
-        way = newton_direction(point.curvature, residual, point.theta, null)
-
-        change = jnp.abs(diagonal - state.diagonal)
-        settled = (length >= 0.25) & jnp.all(change <= 0.25 * state.diagonal)
-        scale = jnp.abs(point.value) + jnp.sum(jnp.abs(y * point.theta))
-        largest = jnp.maximum(state.scale, scale)
+        way = newton_direction(point, y, null)
+        reason, state = _assess(state, point, length, way, y)
+        cramped = jnp.where(length < 0.1, state.cramped + 1, 0)
+        reason = jnp.where((reason == RUNNING) & (cramped > MAX_CRAMPED), STUCK, reason)
+        reason = jnp.where(
+            (reason == RUNNING) & (state.num_steps + 1 >= max_steps),
+            OUT_OF_STEPS,
+            reason,
+        )
         magnitude = jnp.abs(y) + jnp.abs(point.gradient)
         noise = eps * jnp.sum(magnitude * jnp.abs(way.ray))
-        exact = jnp.all(jnp.abs(way.residual) <= eps * magnitude)
-        lower = way.decrement < 0.7 * state.best
-        idle = jnp.where(lower | ~settled, 0, state.idle + 1)
-
-        # A coordinate whose curvature underflows before its residual does.
-        flat = diagonal * (1 + jnp.abs(point.theta)) < eps * jnp.abs(way.residual)
-        drifting = ~settled & (
-            (way.decrement <= eps**3 * largest) | jnp.any(flat & (diagonal > 0))
-        )
-        first = state.num_steps < 0
-        broken = ~(
-            jnp.isfinite(point.value)
-            & jnp.isfinite(way.decrement)
-            & jnp.all(jnp.isfinite(way.step))
-        )
-        reason = jnp.select(
-            [
-                broken,
-                settled & (exact | (idle >= 3)),
-                drifting & ~first,
-                state.num_steps + 1 >= max_steps,
-            ],
-            [STUCK, AT_FLOOR, DRIFTING, OUT_OF_STEPS],
-            RUNNING,
-        )
         at_floor = way.decrement <= 64 * noise
-        next_length = _search(f, point, y, way, at_floor, reason != RUNNING)
-        reason = jnp.where(
-            reason != RUNNING,
-            reason,
-            jnp.where(
-                next_length >= LONG_STEP,
-                DRIFTING,
-                jnp.where(next_length > 0, RUNNING, STUCK),
-            ),
-        ).astype(jnp.int32)
-        return State(
-            theta=point.theta,
-            diagonal=diagonal,
-            # A variance that the mean's rounding swamps may fall to nothing.
-            guard=jnp.where(
-                diagonal > 64 * eps * point.gradient**2, 1e-4 * diagonal, -jnp.inf
-            ),
-            step=jnp.where(jnp.isfinite(way.step), way.step, 0),
-            ray=jnp.where(jnp.isfinite(way.ray), way.ray, 0),
-            length=next_length,
-            decrement=way.decrement,
+        ahead = _search(f, point, y, way, at_floor, reason != RUNNING)
+        halted = jnp.where(ahead >= LONG_STEP, DRIFTING, STUCK)
+        halted = jnp.where((ahead > 0) & (ahead < LONG_STEP), RUNNING, halted)
+        diagonal = jnp.diag(point.curvature)
+        resolved = diagonal > UNRESOLVED * eps * point.gradient**2
+        return state._replace(
+            point=point,
+            guard=jnp.where(resolved, 1e-4 * diagonal, -jnp.inf),
+            way=way,
+            length=ahead,
             best=jnp.minimum(state.best, way.decrement),
-            scale=jnp.where(jnp.isfinite(largest), largest, state.scale),
-            idle=idle.astype(jnp.int32),
+            cramped=cramped.astype(jnp.int32),
             num_steps=state.num_steps + 1,
-            reason=reason,
+            reason=jnp.where(reason == RUNNING, halted, reason).astype(jnp.int32),
         )
 
+    zero, none = jnp.zeros((), y.dtype), jnp.zeros_like(y)
     begin = State(
-        theta=warm,
-        diagonal=jnp.zeros_like(warm),
-        guard=jnp.full_like(warm, -jnp.inf),
-        step=jnp.zeros_like(warm),
-        ray=jnp.zeros_like(warm),
-        length=jnp.zeros((), warm.dtype),
-        decrement=jnp.asarray(jnp.inf, warm.dtype),
-        best=jnp.asarray(jnp.inf, warm.dtype),
-        scale=jnp.zeros((), warm.dtype),
+        point=Point(warm, zero, none, jnp.zeros((y.size, y.size), y.dtype)),
+        guard=jnp.full_like(y, -jnp.inf),
+        way=Direction(none, none, zero, none),
+        length=zero,
+        best=jnp.asarray(jnp.inf, y.dtype),
+        scale=zero,
         idle=jnp.asarray(0, jnp.int32),
+        peak=zero,
+        steady=jnp.asarray(0, jnp.int32),
+        cramped=jnp.asarray(0, jnp.int32),
         num_steps=jnp.asarray(-1, jnp.int32),
         reason=jnp.where(skip, STUCK, RUNNING).astype(jnp.int32),
     )
     last = jax.lax.while_loop(lambda state: state.reason == RUNNING, advance, begin)
     return last._replace(num_steps=jnp.maximum(last.num_steps, 0))
+
+
+def _assess(
+    state: State, point: Point, length: Array, way: Direction, y: Array
+) -> tuple[Array, State]:
+    """Whether to stop at the new point, and the state with its statistics renewed."""
+    eps = jnp.finfo(y.dtype).eps
+    diagonal = jnp.diag(point.curvature)
+    before = jnp.diag(state.point.curvature)
+    magnitude = jnp.abs(y) + jnp.abs(point.gradient)
+    noise = eps * jnp.sum(magnitude * jnp.abs(way.ray))
+    scale = jnp.abs(point.value) + jnp.sum(jnp.abs(y * point.theta))
+    scale = jnp.where(jnp.isfinite(scale), jnp.maximum(state.scale, scale), state.scale)
+
+    # Scale-free, and what tells convergence from a drift to infinity, where the
+    # decrement and the residual vanish as well.
+    moved = length >= 0.25
+    loose = jnp.abs(diagonal - before) > 0.25 * before
+    settled = moved & ~jnp.any(loose)
+    exact = jnp.all(jnp.abs(way.residual) <= eps * magnitude)
+    low = way.decrement <= jnp.maximum(32 * eps * scale, 64 * noise)
+    lower = way.decrement < 0.7 * state.best
+    idle = jnp.where(lower | ~settled | ~low, 0, state.idle + 1).astype(jnp.int32)
+
+    # Coordinates that still drift have nothing more to give, or are all rounding.
+    drift = jnp.sum(jnp.where(loose, jnp.abs(way.residual * way.ray), 0))
+    rest = way.decrement - drift
+    quiet = rest <= jnp.maximum(64 * noise, eps**3 * scale)
+    blind = drift <= eps * jnp.sum(jnp.where(loose, magnitude * jnp.abs(way.ray), 0))
+    adrift = moved & jnp.any(loose)
+    drifting = adrift & (((drift <= eps**3 * scale) & quiet) | blind)
+    # A logarithm's decrement stays the same all the way to infinity.
+    peak = jnp.fmax(state.peak, way.decrement)
+    same = (way.decrement > 0.7 * state.way.decrement) & (
+        way.decrement > eps**0.75 * peak
+    )
+    steady = state.steady + jnp.where(length >= 0.9, jnp.where(same, 1, -1), 0)
+    steady = jnp.clip(steady, 0, 8).astype(jnp.int32)
+    broken = ~(
+        jnp.isfinite(point.value)
+        & jnp.isfinite(way.decrement)
+        & jnp.all(jnp.isfinite(way.step))
+    )
+    reason = jnp.select(
+        [broken, settled & (exact | (idle >= 3)), drifting],
+        [STUCK, AT_FLOOR, DRIFTING],
+        RUNNING,
+    )
+    return reason, state._replace(idle=idle, scale=scale, peak=peak, steady=steady)
 
 
 def _move(f: FlatFunction, state: State) -> tuple[Point, Array]:
@@ -221,7 +234,7 @@ def _move(f: FlatFunction, state: State) -> tuple[Point, Array]:
     """
 
     def evaluate(length: Array) -> Point:
-        theta = state.theta + length * state.step
+        theta = state.point.theta + length * state.way.step
         return Point(theta, *jax.value_and_grad(f)(theta), jax.hessian(f)(theta))
 
     def collapsed(carry: tuple[Array, Array, Point]) -> Array:
@@ -234,17 +247,19 @@ def _move(f: FlatFunction, state: State) -> tuple[Point, Array]:
         length = jnp.where(carry[1], carry[0], carry[0] / 8)
         return length, jnp.zeros_like(carry[1]), evaluate(length)
 
-    n = state.theta.size
-    blank = jnp.zeros((n, n), state.theta.dtype)
-    point = Point(state.theta, jnp.zeros((), blank.dtype), state.theta, blank)
     length, _, point = jax.lax.while_loop(
-        collapsed, shorten, (state.length, jnp.asarray(True), point)
+        collapsed, shorten, (state.length, jnp.asarray(True), state.point)
     )
     return point, length
 
 
 def _search(
-    f: FlatFunction, point: Point, y: Array, way: Direction, at_floor: Array, skip: Array
+    f: FlatFunction,
+    point: Point,
+    y: Array,
+    way: Direction,
+    at_floor: Array,
+    skip: Array,
 ) -> Array:
     """Length of the step: bracketing on the slope; 0 where none will do.
 

@@ -26,6 +26,15 @@ class Outcome(NamedTuple):
     null: Array  # [n, n] or [n, 0]
 
 
+class Point(NamedTuple):
+    """A point and what f is there."""
+
+    theta: Array  # [n]
+    value: Array
+    gradient: Array  # [n]
+    curvature: Array  # [n, n]
+
+
 def value_tolerance(dtype: jnp.dtype) -> float:
     """Share of |<y, θ>| + |f(θ)| that the error of a converged value stays under.
 

@@ -13,13 +13,13 @@ import jax.numpy as jnp
 from bregjax._result import Result
 from bregjax._typing import Array
 from bregjax.convex._boundary import (
-    POINTS,
+    TRAVELLED,
     Ray,
     Verdict,
     extend,
-    first_length,
     judge,
     new_rays,
+    unfinished,
 )
 from bregjax.convex._outcome import FlatFunction, Outcome, terms, value_tolerance
 
@@ -52,15 +52,14 @@ def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
     solved, error = _certified(slopes, y, theta, slope, curvature)
 
     lost = ~solved & ~invalid
-    verdict = _ray_test(slopes, y, warm, theta, y - slope, lost)
     size = value_tolerance(y.dtype) * terms(y, theta, value, slope)
     rounding = jnp.finfo(y.dtype).eps * jnp.sum(jnp.abs(y * theta))
     inexact = (jnp.sum(jnp.where(solved, error, 0)) > size) | (rounding > size)
-    # As long as a coordinate's objective rises and not ever more slowly: f* = +∞.
-    rising = ~(error <= size)
-    unbounded = verdict.boundary & (verdict.slow | (rising & ~verdict.fast))
-    settled = solved | (verdict.boundary & (unbounded | ~rising))
-    unbounded = jnp.any(unbounded)
+    verdict, rising = _ray_test(slopes, y, warm, theta, y - slope, lost)
+    # Where the objective rises by as much with each step, f* = +∞ on the boundary.
+    arrived = ~state.active | (error <= size)
+    settled = solved | (verdict.boundary & (rising | arrived))
+    unbounded = jnp.any(verdict.boundary & rising)
 
     conditions = [
         invalid,
@@ -79,15 +78,18 @@ def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
         Result.STALLED,
     ]
     codes = [jnp.asarray(int(code), jnp.int32) for code in codes]
-    result = jnp.select(conditions, codes, jnp.asarray(int(Result.CONVERGED), jnp.int32))
+    result = jnp.select(
+        conditions, codes, jnp.asarray(int(Result.CONVERGED), jnp.int32)
+    )
 
     known = (result == Result.CONVERGED) | (result == Result.BOUNDARY)
     infinite = (result == Result.OUTSIDE) | ((result == Result.BOUNDARY) & unbounded)
     number = jnp.sum(y * theta) - value
     number = jnp.where(infinite, jnp.inf, jnp.where(known, number, jnp.nan))
-    residual = jnp.max(jnp.abs(y - slope))
     null = jnp.zeros((y.size, 0), y.dtype)
-    return Outcome(theta, number, result, state.num_steps, residual, null)
+    return Outcome(
+        theta, number, result, state.num_steps, jnp.max(jnp.abs(y - slope)), null
+    )
 
 
 def _slopes(f: FlatFunction):
@@ -182,7 +184,7 @@ def _step(y: Array, slope: Array, curvature: Array, tiny: float) -> Array:
     """Newton step, on log f′ = log y where both have one sign.
 
     f′ of a cumulant is often near exponential, and there the logarithm makes one step
-    do: the plain step from a mean far below overflows, from far above gains 1 each time.
+    do: the plain step from a mean far below overflows, from far above gaps 1 each time.
     """
     residual = y - slope
     alike = jnp.sign(y) * jnp.sign(slope) > 0
@@ -219,7 +221,7 @@ def _certified(
     eps, tiny = jnp.finfo(y.dtype).eps, jnp.finfo(y.dtype).tiny
     noise = eps * (jnp.abs(y) + jnp.abs(slope))
     reach = jnp.abs(y - slope) + noise
-    width = 4 * reach / jnp.maximum(curvature, tiny) + 4 * eps * jnp.abs(theta)
+    width = 3 * reach / jnp.maximum(curvature, tiny) + 4 * eps * jnp.abs(theta)
     left, left_curvature = slopes(theta - width)
     right, right_curvature = slopes(theta + width)
     changes = (y - left > noise) & (right - y > noise)
@@ -232,26 +234,35 @@ def _certified(
 
 def _ray_test(
     slopes, y: Array, origin: Array, theta: Array, residual: Array, needed: Array
-) -> Verdict:
-    """Verdict by coordinate on the ray from the origin the way the residual points."""
+) -> tuple[Verdict, Array]:
+    """Verdict by coordinate on the ray from the origin the way the residual points.
+
+    Also whether the gap falls about like 1 / s between a quarter of the way gone and
+    its end: the objective grows like a logarithm, and f* = +∞.
+    """
     eps = jnp.finfo(y.dtype).eps
     sign = jnp.where(residual == 0, jnp.sign(theta - origin), jnp.sign(residual))
-    first = first_length(jnp.abs(theta - origin))  # [n]
 
-    def unfinished(state: tuple[Array, Ray]) -> Array:
-        return jnp.any(needed) & (state[0] < POINTS)
+    def more(state: tuple[Array, Ray, Array]) -> Array:
+        return jnp.any(needed & unfinished(state[1], state[0]))
 
-    def look(state: tuple[Array, Ray]) -> tuple[Array, Ray]:
-        index, rays = state
-        length = first * 4.0 ** index.astype(first.dtype)
-        slope, _ = slopes(origin + length * sign)
+    def look(state: tuple[Array, Ray, Array]) -> tuple[Array, Ray, Array]:
+        index, rays, gaps = state
+        slope, _ = slopes(origin + rays.length * sign)
+        gap = (y - slope) * sign
         noise = eps * (jnp.abs(y) + jnp.abs(slope))
-        return index + 1, extend(rays, (y - slope) * sign, noise)
+        seen = jnp.where(gap > 64 * noise, gap, 0)
+        gaps = jnp.where(index < TRAVELLED, jnp.stack([seen, gaps[0]]), gaps)
+        return index + 1, extend(rays, gap, noise), gaps
 
-    begin = (jnp.asarray(0, jnp.int32), new_rays(y))
-    _, rays = jax.lax.while_loop(unfinished, look, begin)
-    verdict = judge(rays, jnp.ones(y.shape, bool))
-    return Verdict(*(needed & flag for flag in verdict))
+    begin = (
+        jnp.asarray(0, jnp.int32),
+        new_rays(jnp.abs(theta - origin)),
+        jnp.zeros((2, y.size), y.dtype),
+    )
+    _, rays, gaps = jax.lax.while_loop(more, look, begin)
+    verdict = Verdict(*(needed & flag for flag in judge(rays)))
+    return verdict, (gaps[0] > 0.1 * gaps[1]) & (gaps[0] > 0)
 
 
 def inverse_product(f: FlatFunction, theta: Array, right: Array) -> Array:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
 from bregjax._numerics import exp_remainder, kl_remainder, log_ratio, xlogx
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array
 from bregjax.convex.base import ConvexFunction, SeparableFunction
 from bregjax.convex.functions import NegativeEntropy
@@ -17,7 +18,7 @@ from bregjax.convex.functions import NegativeEntropy
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class LogSumExp(ConvexFunction):
     """log Σ exp(x): the log-partition function of categories, overcomplete.
@@ -76,7 +77,7 @@ def _keeps_sum(v: Array) -> Array:
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class SimplexEntropy(ConvexFunction):
     """Σ x log x over the probability simplex, +inf off it (Σ x = 1 up to rounding).
@@ -112,7 +113,7 @@ class SimplexEntropy(ConvexFunction):
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class Logistic(SeparableFunction):
     """Σ log(1 + exp(x)): the log-partition function of Bernoulli variables.
@@ -154,7 +155,7 @@ class Logistic(SeparableFunction):
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class BinaryEntropy(SeparableFunction):
     """Σ x log x + (1 − x) log(1 − x) over 0 ≤ x ≤ 1, with 0 log 0 = 0; in nats.

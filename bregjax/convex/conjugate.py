@@ -81,9 +81,7 @@ def _apply(owner: Callable, *arguments: PyTree) -> Array:
 def _call(f: Callable, start: PyTree, params: PyTree) -> tuple[_Call, PyTree]:
     """Split f into a static part and the arrays it depends on."""
     has_params = params is not None
-    owner, function = (
-        (f.__self__, f.__func__) if inspect.ismethod(f) else (f, _apply)
-    )
+    owner, function = (f.__self__, f.__func__) if inspect.ismethod(f) else (f, _apply)
     leaves, treedef = jax.tree.flatten(owner)
     if not jax.tree_util.treedef_is_leaf(treedef):
         return _Call(function, treedef, has_params, hoisted=False), (leaves, params)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bregjax._numerics import burg_remainder, symmetric_part
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array
 from bregjax.convex.base import ConvexFunction
 
@@ -124,7 +125,7 @@ class _LogDeterminant(ConvexFunction):
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class NegativeLogDeterminant(_LogDeterminant):
     """−log det X of symmetric positive definite X `[..., d, d]`; +inf elsewhere.
@@ -157,7 +158,7 @@ class NegativeLogDeterminant(_LogDeterminant):
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class LogDeterminantConjugate(_LogDeterminant):
     """−log det(−Y) − d of symmetric negative definite Y `[..., d, d]`.

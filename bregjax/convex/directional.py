@@ -18,6 +18,11 @@ from bregjax.convex._directional_walk import walk
 
 __all__ = ["define_directional_derivative", "directional_derivative"]
 
+_UNNAMED = (
+    "inf − inf, 0 · inf or 0 / 0 came up on the way, or x or v holds NaN. Write f "
+    "without it, or bring a rule with `define_directional_derivative`."
+)
+
 
 def directional_derivative(
     f: Callable[[PyTree], PyTree], x: PyTree, v: PyTree
@@ -31,9 +36,9 @@ def directional_derivative(
 
     It is ±inf where f is as steep as that (√‖x‖₁ or x log x at 0), or leaves its domain
     into f = ±inf. At a jump to a finite value (floor, integer casts, a discontinuous
-    `where`) it is the slope of the piece that the ray enters. Functions with a custom
-    JVP are looked into where they have kinks, and otherwise, or if they hold a `while`
-    loop, trusted.
+    `where`) it is the slope of the piece that the ray enters. `lax.stop_gradient` is
+    the identity here. Functions with a custom JVP are looked into where they have
+    kinks, and otherwise, or if they hold a `while` loop, trusted.
 
     Args:
         f: Pure JAX function from a pytree of float arrays to a pytree of float arrays.
@@ -124,10 +129,7 @@ def _raise_if_lost(doubts: Doubts, values: list[Array], slopes: list[Array]) -> 
         return
     reasons = [reason.sentence for reason in Doubt if int(doubts.code) & reason]
     if not reasons:
-        reasons = [
-            "inf − inf, 0 · inf or 0 / 0 came up on the way, or x or v holds NaN. Write "
-            "f without it, or bring a rule with `define_directional_derivative`."
-        ]
+        reasons = [_UNNAMED]
     raise ValueError(
         "directional_derivative: the limit is not decided. " + " ".join(reasons)
     )

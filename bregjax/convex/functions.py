@@ -6,7 +6,6 @@ Each class names f, its conjugate f* and its divergence B_f(x, y).
 from dataclasses import dataclass
 from typing import final
 
-import jax
 import jax.numpy as jnp
 
 from bregjax._numerics import (
@@ -18,6 +17,7 @@ from bregjax._numerics import (
     symmetric_part,
     xlogx,
 )
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array, ArrayLike
 from bregjax.convex.base import ConvexFunction, SeparableFunction
 
@@ -28,7 +28,7 @@ def _like(y: Array, value: Array) -> Array:
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class SquaredNorm(SeparableFunction):
     """½‖x‖². Its own conjugate; B(x, y) = ½‖x − y‖²."""
@@ -55,7 +55,7 @@ class SquaredNorm(SeparableFunction):
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True, eq=False)
 class Mahalanobis(ConvexFunction):
     """½ xᵀAx for symmetric positive definite A `[n, n]`; its symmetric part acts.
@@ -95,7 +95,7 @@ class Mahalanobis(ConvexFunction):
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True, eq=False)
 class NegativeEntropy(SeparableFunction):
     """Σ x log x + tilt · x over x ≥ 0, with 0 log 0 = 0; in nats.
@@ -129,7 +129,7 @@ class NegativeEntropy(SeparableFunction):
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True, eq=False)
 class Exponential(SeparableFunction):
     """Σ exp(x + shift).
@@ -159,7 +159,7 @@ class Exponential(SeparableFunction):
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class Burg(SeparableFunction):
     """−Σ log x over x > 0.
@@ -190,7 +190,7 @@ class Burg(SeparableFunction):
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class BurgConjugate(SeparableFunction):
     """−Σ log(−x) + 1 over x < 0: the conjugate of `Burg`, with the same divergence."""

@@ -6,6 +6,7 @@ from typing import final
 import jax
 import jax.numpy as jnp
 
+from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike
 from bregjax.convex.base import ConvexFunction, over_batch
@@ -13,7 +14,7 @@ from bregjax.convex.conjugate import ConjugateSolution, conjugate
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True, eq=False)
 class NumericalConjugate(ConvexFunction):
     """f* by numerical maximisation of ⟨y, x⟩ − f(x), for differentiable f.

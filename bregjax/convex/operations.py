@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from bregjax._numerics import multiply_matrix, sum_extended
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array, ArrayLike, PyTree
 from bregjax.convex.base import ConvexFunction, SeparableFunction
 from bregjax.convex.numerical import NumericalConjugate
@@ -34,7 +35,7 @@ class _Wrapper(ConvexFunction):
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True, eq=False)
 class Scaled(_Wrapper):
     """factor · f(x) for a positive factor."""
@@ -75,7 +76,7 @@ class Scaled(_Wrapper):
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True, eq=False)
 class Affine(_Wrapper):
     """f(Ax + b) for a matrix `[k, n]` or a number A, and a vector or a number b.
@@ -157,7 +158,7 @@ class Affine(_Wrapper):
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True, eq=False)
 class Tilted(_Wrapper):
     """f(x) + ⟨slope, x⟩ + constant; slope an array like a point, or one number for all.
@@ -208,7 +209,7 @@ class Tilted(_Wrapper):
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True, eq=False)
 class Sum(ConvexFunction):
     """Σ f_i(x), finite where all f_i are. B is the sum of the B_{f_i}.
@@ -270,7 +271,7 @@ class Sum(ConvexFunction):
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True, eq=False)
 class SeparableSum(SeparableFunction):
     """Σ scalar(x_i), or Σ scalar(x_i, params), of a differentiable convex scalar.

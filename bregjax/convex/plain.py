@@ -29,13 +29,14 @@ class PlainFunction(ConvexFunction):
 
     function: Callable[[Array], Array] = jax.tree.static()
 
-    def __call__(self, x: ArrayLike) -> Array:
-        """f(x), `[...]`; +inf where the function is NaN."""
+    def _value(self, x: Array) -> Array:
         value = over_batch(self.function, 1, x)
         return jnp.where(jnp.isnan(value), jnp.inf, value)
 
-    def directional_derivative(self, x: ArrayLike, v: ArrayLike) -> Array:
-        """One-sided derivative, right at kinks."""
+    def _gradient(self, x: Array) -> Array:
+        return over_batch(jax.grad(self.function), 1, x)
+
+    def _slope(self, x: Array, v: Array) -> Array:
         along = lambda point, step: directional_derivative(self.function, point, step)
         return over_batch(along, 1, x, v)
 

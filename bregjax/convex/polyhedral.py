@@ -8,9 +8,9 @@ y, and these are the convex hull of a few signs or unit vectors.
 from dataclasses import dataclass
 from typing import final
 
-import jax
 import jax.numpy as jnp
 
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array
 from bregjax.convex.base import ConvexFunction, SeparableFunction
 
@@ -26,7 +26,7 @@ def _rounding(x: Array) -> Array:
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class L1Norm(SeparableFunction):
     """‖x‖₁ = Σ|x|. Conjugate: the indicator function of ‖y‖∞ ≤ 1.
@@ -64,7 +64,7 @@ class L1Norm(SeparableFunction):
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class MaxNorm(ConvexFunction):
     """‖x‖∞ = max |x_i|. Conjugate: the indicator function of ‖y‖₁ ≤ 1.
@@ -98,7 +98,7 @@ class MaxNorm(ConvexFunction):
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class Max(ConvexFunction):
     """max x_i. Conjugate: the indicator function of the probability simplex.
@@ -131,7 +131,7 @@ class Max(ConvexFunction):
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class UnitBallIndicator(ConvexFunction):
     """0 where norm(x) ≤ 1 (up to rounding), +inf elsewhere.
@@ -167,7 +167,7 @@ class UnitBallIndicator(ConvexFunction):
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class SimplexIndicator(ConvexFunction):
     """0 where x ≥ 0 and Σ x = 1 (up to rounding), +inf elsewhere.

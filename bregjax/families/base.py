@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from bregjax._checks import is_concrete
+from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.convex import ConjugateSolution, bregman_remainder, conjugate
@@ -48,7 +50,10 @@ class Family(DataModel):
         """T(x) of one observation, in the structure of θ."""
 
     def log_base_measure(self, x: Array) -> Array:
-        """log h(x) of one observation, scalar; 0 unless the family says otherwise."""
+        """log h(x) of one observation, scalar; −inf off the support.
+
+        0 unless the family says otherwise.
+        """
         del x
         return jnp.zeros(())
 
@@ -85,17 +90,37 @@ class Family(DataModel):
         return solve(mean, start=start)
 
     def mean_to_natural(self, mean: PyTree) -> PyTree:
-        """Natural parameter θ of mean μ: the maximiser of ⟨μ, θ⟩ − ψ(θ)."""
-        return self.conjugate(mean).maximiser
+        """Natural parameter θ of mean μ: the maximiser of ⟨μ, θ⟩ − ψ(θ).
+
+        On the boundary of the mean domain a family with a closed form gives the limit,
+        with infinite entries (a Poisson mean of 0: θ = −inf), and `log_prob` takes it.
+
+        Raises:
+            ValueError: If there is no θ, or the solver found none. Under `jit` or `vmap`
+                the entries are NaN instead.
+        """
+        solution = self.conjugate(mean)
+        limit = jnp.stack(
+            [jnp.any(jnp.isinf(t)) for t in jax.tree.leaves(solution.maximiser)]
+        )
+        found = solution.result == Result.CONVERGED
+        found = found | ((solution.result == Result.BOUNDARY) & jnp.any(limit))
+        if is_concrete(found) and not found:
+            code = Result(int(solution.result))
+            raise ValueError(
+                f"`mean` has no natural parameter ({code.name}); got {mean}. "
+                f"{code.sentence}"
+            )
+        return jax.tree.map(
+            lambda theta: jnp.where(found, theta, jnp.nan), solution.maximiser
+        )
 
     def log_prob(self, x: Array, natural: PyTree) -> Array:
-        """log p(x; θ) of one observation, in nats, scalar."""
+        """log p(x; θ) of one observation, in nats, scalar; −inf off the support."""
+        base = self.log_base_measure(x)
         statistics = self.sufficient_statistics(x)
-        return (
-            inner(statistics, natural)
-            - self.log_partition(natural)
-            + self.log_base_measure(x)
-        )
+        value = inner(statistics, natural) - self.log_partition(natural) + base
+        return jnp.where(jnp.isneginf(base), -jnp.inf, value)
 
     def kl_divergence(self, natural_p: PyTree, natural_q: PyTree) -> Array:
         """KL(p, q) = B_ψ(θ_q, θ_p) in nats, scalar, without cancellation.
@@ -133,9 +158,13 @@ class Family(DataModel):
 
 def inner(statistics: PyTree, natural: PyTree) -> Array:
     """⟨T, θ⟩ over a pytree, with 0 · ±inf = 0."""
-    products = jax.tree.map(
-        lambda t, theta: jnp.sum(jnp.where(t == 0, 0, t * theta)), statistics, natural
-    )
+
+    def product(t, theta):
+        # Of finite θ nothing is masked: T = 0 still has the derivative θ.
+        idle = (t == 0) & jnp.isinf(theta)
+        return jnp.sum(t * jnp.where(idle, 0, theta))
+
+    products = jax.tree.map(product, statistics, natural)
     return sum(jax.tree.leaves(products), start=jnp.zeros(()))
 
 

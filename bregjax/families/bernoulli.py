@@ -49,6 +49,11 @@ class Bernoulli(VectorFamily):
         """The row."""
         return jnp.asarray(x, dtype=float)
 
+    def log_base_measure(self, x: Array) -> Array:
+        """0; −inf outside [0, 1]."""
+        x = jnp.asarray(x)
+        return jnp.where(jnp.all((x >= 0) & (x <= 1)), 0.0, -jnp.inf)
+
     def conjugate(
         self, mean: Array, *, start: Array | None = None
     ) -> ConjugateSolution:

@@ -49,6 +49,10 @@ class Exponential(VectorFamily):
         """The times."""
         return jnp.asarray(x, dtype=float)
 
+    def log_base_measure(self, x: Array) -> Array:
+        """0; −inf for a negative time."""
+        return jnp.where(jnp.all(jnp.asarray(x) >= 0), 0.0, -jnp.inf)
+
     def conjugate(
         self, mean: Array, *, start: Array | None = None
     ) -> ConjugateSolution:

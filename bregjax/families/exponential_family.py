@@ -132,7 +132,11 @@ class ExponentialFamily(Family):
         Raises:
             ValueError: If T(x) has another structure or other shapes than θ.
         """
-        row = jax.eval_shape(lambda rows: self.sufficient_statistics(rows[0]), x)
+        shape = np.shape(x)
+        if len(shape) == 0:
+            raise ValueError(f"`x` must have a row a point; got {x!r}.")
+        row = jax.ShapeDtypeStruct(shape[1:], jnp.result_type(float))
+        row = jax.eval_shape(self.sufficient_statistics, row)
         wanted = jax.tree.map(jnp.shape, self._natural_init)
         got = jax.tree.map(lambda leaf: leaf.shape, row)
         same = jax.tree.structure(row) == jax.tree.structure(self._natural_init)
@@ -140,7 +144,7 @@ class ExponentialFamily(Family):
             raise ValueError(
                 "`sufficient_statistics` of a row must have the structure and shapes "
                 f"of `natural_init`, {wanted}; got {got} for a row of shape "
-                f"{np.shape(x)[1:]}. Check `natural_init` against the number of columns."
+                f"{shape[1:]}. Check `natural_init` against the number of columns."
             )
         return self
 

@@ -54,6 +54,10 @@ class Gamma(VectorFamily):
         x = jnp.asarray(x, dtype=float)
         return jnp.log(x), x
 
+    def log_base_measure(self, x: Array) -> Array:
+        """0; −inf unless x is positive."""
+        return jnp.where(jnp.all(jnp.asarray(x) > 0), 0.0, -jnp.inf)
+
     def conjugate(
         self,
         mean: tuple[Array, Array],
@@ -81,7 +85,7 @@ class Gamma(VectorFamily):
             valid=all_finite(*mean),
         )
 
-    def default_smoothing(self, x: Array, weights: Array) -> Adding:
+    def default_smoothing(self, x: Array, weights: Array | None) -> Adding:
         """Lower each log by h²/2, h the normal-reference bandwidth of log x.
 
         The centre (−h²/2, 0) is what blurring log x by h does to E log x at a given

@@ -99,23 +99,32 @@ class Gaussian(_GaussianFamily):
         """−½ log det Σ − d/2 with Σ = E xxᵀ − μμᵀ."""
         del start
         mu, second = mean
+        d = self.known_dim
+        eye = jnp.eye(d, dtype=mu.dtype)
         eps = jnp.finfo(mu.dtype).eps
-        symmetric = jnp.max(jnp.abs(second - second.T)) <= 100 * eps * jnp.max(
-            jnp.abs(second)
-        )
-        covariance = 0.5 * (second + second.T) - jnp.outer(mu, mu)
+        noise = 100 * d * eps
+        size = jnp.sqrt(jnp.maximum(jnp.diagonal(second), 0))
+        scale = jnp.where(size > 0, size, 1)
+        # In units where every E x_i² is 1 the rounding of Σ is that of numbers near 1.
+        units = jnp.outer(scale, scale)
+        scaled = second / units
+        symmetric = jnp.max(jnp.abs(scaled - scaled.T)) <= noise
+        covariance = 0.5 * (scaled + scaled.T) - jnp.outer(mu, mu) / units
         factor = jnp.linalg.cholesky(covariance)
-        inside = symmetric & jnp.all(jnp.isfinite(factor))
-        least = jnp.min(jnp.linalg.eigvalsh(covariance))
-        noise = 100 * eps * (jnp.max(jnp.abs(second)) + jnp.sum(mu**2))
-        safe = jnp.where(inside, factor, jnp.eye(len(mu), dtype=mu.dtype))
-        precision = jax.scipy.linalg.cho_solve(
-            (safe, True), jnp.eye(len(mu), dtype=mu.dtype)
-        )
-        value = -jnp.sum(jnp.log(jnp.diagonal(safe))) - 0.5 * len(mu)
+        pivots = jnp.diagonal(factor)
+        whole = symmetric & jnp.all(jnp.isfinite(factor)) & jnp.all(pivots > 0)
+        factor = jnp.where(whole, factor, eye)
+        root = jax.scipy.linalg.solve_triangular(factor, eye, lower=True)
+        # Row i of |L⁻¹| adds up the roundings that pivot i is made of, relative to it.
+        worst = jnp.max(jnp.sum(jnp.abs(root), axis=1) ** 2)
+        inside = whole & (4 * eps * worst < 1)
+        finite = jnp.where(jnp.isfinite(covariance), covariance, 0)
+        least = jnp.min(jnp.linalg.eigvalsh(finite))
+        precision = jnp.matmul(root.T, root, precision="highest") / units
+        value = -jnp.sum(jnp.log(jnp.diagonal(factor) * scale)) - 0.5 * d
         return closed_form(
             jnp.where(inside, value, jnp.inf),
-            (precision @ mu, -0.5 * precision),
+            (jnp.matmul(precision, mu, precision="highest"), -0.5 * precision),
             inside=inside,
             closure=symmetric & (inside | (least >= -noise)),
             valid=all_finite(mu, second),
@@ -125,7 +134,7 @@ class Gaussian(_GaussianFamily):
         """Relative covariances."""
         return FullGaussianModel()
 
-    def default_smoothing(self, x: Array, weights: Array) -> Blur:
+    def default_smoothing(self, x: Array, weights: Array | None) -> Blur:
         """One normal-reference bandwidth for all directions (`-n`)."""
         return normal_reference(x, per_coordinate=False, weights=weights)
 
@@ -182,7 +191,7 @@ class DiagonalGaussian(_GaussianFamily):
         """Relative variances, a coordinate each."""
         return VarianceModel("diagonal")
 
-    def default_smoothing(self, x: Array, weights: Array) -> Blur:
+    def default_smoothing(self, x: Array, weights: Array | None) -> Blur:
         """A normal-reference bandwidth for each coordinate (`-nd`)."""
         return normal_reference(x, per_coordinate=True, weights=weights)
 
@@ -237,7 +246,7 @@ class IsotropicGaussian(_GaussianFamily):
         """Relative variances, one for all coordinates."""
         return VarianceModel("spherical")
 
-    def default_smoothing(self, x: Array, weights: Array) -> Blur:
+    def default_smoothing(self, x: Array, weights: Array | None) -> Blur:
         """One normal-reference bandwidth for all directions (`-n`)."""
         return normal_reference(x, per_coordinate=False, weights=weights)
 

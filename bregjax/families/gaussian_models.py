@@ -10,6 +10,7 @@ from bregjax._numerics import burg_remainder
 from bregjax._result import Result
 from bregjax._typing import Array
 from bregjax.cluster_model import ClusterModel
+from bregjax.convex import NegativeLogDeterminant
 from bregjax.moments import Form, Moments, pool, scatter
 
 __all__ = ["FullGaussianModel", "GaussianState", "VarianceModel"]
@@ -34,52 +35,46 @@ class FullGaussianModel(ClusterModel):
     M = p Σ_a + q Σ_b and Σ = M + pq δδᵀ the covariance of the union,
 
         Δ = ½ [w log det Σ − w_a log det Σ_a − w_b log det Σ_b]
-          = ½ [w log(1 + pq δᵀM⁻¹δ) − w_a log det(I + qE) − w_b log det(I − pE)]
+          = ½ [w log(1 + pq δᵀM⁻¹δ) + w_a B(Σ_a, M) + w_b B(Σ_b, M)],
+        B(Y + D, Y) = tr(DY⁻¹) − log det(I + DY⁻¹)
 
-    where E = L⁻¹(Σ_a − Σ_b)L⁻ᵀ and M = LLᵀ. `merge_cost` is the second form, exactly 0
-    for equal clusters; O(d³), five factorisations. `cross_cost` is the first with the
-    log-determinants held in the state, one factorisation a pair, good to eps · w
-    |log det Σ|.
+    `cost` is the second form: every term is at least 0 and computed without
+    cancellation, exactly 0 for equal clusters; O(d³), five factorisations. `cross_cost`
+    is the first with the log-determinants held in the state, one factorisation a pair,
+    good to eps · w |log det Σ|.
     """
 
     def leaves(self, statistics: Moments, weights: Array) -> GaussianState:
         """States of points with moments `[m, ...]`."""
-        return GaussianState(
-            weights, statistics, _log_det(jnp.linalg.cholesky(statistics.covariance))
-        )
+        return self.settle(GaussianState(weights, statistics, weights))
 
-    def union(self, a: GaussianState, b: GaussianState) -> GaussianState:
+    def pool(self, a: GaussianState, b: GaussianState) -> GaussianState:
         """Pool the moments."""
-        moments = pool(a.weight, a.moments, b.weight, b.moments)
-        log_det = _log_det(jnp.linalg.cholesky(moments.covariance))
-        return GaussianState(a.weight + b.weight, moments, log_det)
+        return _pooled(a, b)
+
+    def settle(self, state: GaussianState) -> GaussianState:
+        """Fill in log det Σ."""
+        factor = jnp.linalg.cholesky(state.moments.covariance)
+        return GaussianState(state.weight, state.moments, _log_det(factor))
 
     def result(self, state: GaussianState) -> Array:
         """BOUNDARY where the covariance is singular."""
         return _result(state)
 
-    def merge_cost(self, a: GaussianState, b: GaussianState) -> Array:
+    def cost(self, a: GaussianState, b: GaussianState, union: GaussianState) -> Array:
         """Δ by relative covariances."""
+        del union
         total = a.weight + b.weight
         p, q = a.weight / total, b.weight / total
+        p_matrix, q_matrix = p[..., None, None], q[..., None, None]
         gap = a.moments.covariance - b.moments.covariance
-        middle = b.moments.covariance + p[..., None, None] * gap
-        factor = jnp.linalg.cholesky(middle)
+        middle = b.moments.covariance + p_matrix * gap
         delta = a.moments.mean - b.moments.mean
-        factor, gap, delta = _broadcast_leading(factor, gap, delta)
-        white = solve_triangular(factor, delta[..., None], lower=True)
-        half = solve_triangular(factor, gap, lower=True)
-        relative = solve_triangular(factor, half.mT, lower=True)
-        relative = 0.5 * (relative + relative.mT)
-        eye = jnp.eye(delta.shape[-1], dtype=delta.dtype)
-        shift = jnp.broadcast_to(eye, relative.shape)
-        log_a = _log_det(jnp.linalg.cholesky(shift + q[..., None, None] * relative))
-        log_b = _log_det(jnp.linalg.cholesky(shift - p[..., None, None] * relative))
-        between = total * jnp.log1p(p * q * jnp.sum(white**2, axis=(-2, -1)))
-        # Each log det has the same linear term in E, with opposite signs of equal
-        # weight; what remains is of second order and not negative.
-        within = jnp.maximum(-(a.weight * log_a + b.weight * log_b), 0)
-        return 0.5 * (between + within)
+        spread = p * q * _quadratic_form(middle, delta)
+        stein = NegativeLogDeterminant()
+        within = a.weight * stein.remainder(middle, q_matrix * gap)
+        within = within + b.weight * stein.remainder(middle, -p_matrix * gap)
+        return 0.5 * (total * jnp.log1p(spread) + within)
 
     def cross_cost(self, a: GaussianState, b: GaussianState) -> Array:
         """All pairs by one factorisation each."""
@@ -100,7 +95,7 @@ class VarianceModel(ClusterModel):
           = ½ Σ [w log(1 + pq δ²/v_m) + w_a φ(v_a/v_m) + w_b φ(v_b/v_m)],
         φ(r) = r − 1 − log r.
 
-    `merge_cost` is the second form: every term is at least 0 and computed without
+    `cost` is the second form: every term is at least 0 and computed without
     cancellation. `cross_cost` is the first with Σ log v held in the state: one
     logarithm a coordinate and pair, good to eps · w |Σ log v|.
 
@@ -112,19 +107,24 @@ class VarianceModel(ClusterModel):
 
     def leaves(self, statistics: Moments, weights: Array) -> GaussianState:
         """States of points with moments `[m, ...]`."""
-        return GaussianState(weights, statistics, self._log_det(statistics))
+        return self.settle(GaussianState(weights, statistics, weights))
 
-    def union(self, a: GaussianState, b: GaussianState) -> GaussianState:
+    def pool(self, a: GaussianState, b: GaussianState) -> GaussianState:
         """Pool the moments."""
-        moments = pool(a.weight, a.moments, b.weight, b.moments)
-        return GaussianState(a.weight + b.weight, moments, self._log_det(moments))
+        return _pooled(a, b)
+
+    def settle(self, state: GaussianState) -> GaussianState:
+        """Fill in Σ log v."""
+        log_det = self._log_det(state.moments)
+        return GaussianState(state.weight, state.moments, log_det)
 
     def result(self, state: GaussianState) -> Array:
         """BOUNDARY where the covariance is singular."""
         return _result(state)
 
-    def merge_cost(self, a: GaussianState, b: GaussianState) -> Array:
+    def cost(self, a: GaussianState, b: GaussianState, union: GaussianState) -> Array:
         """Δ by relative variances."""
+        del union
         w_a, w_b, v_a, v_b = (
             a.weight,
             b.weight,
@@ -160,6 +160,13 @@ class VarianceModel(ClusterModel):
         return moments.mean.shape[-1] * logs
 
 
+def _pooled(a: GaussianState, b: GaussianState) -> GaussianState:
+    """The union, its log det still to be filled in."""
+    moments = pool(a.weight, a.moments, b.weight, b.moments)
+    weight = a.weight + b.weight
+    return GaussianState(weight, moments, jnp.full_like(weight, jnp.nan))
+
+
 def _cost_of_log_dets(a: GaussianState, b: GaussianState, c: GaussianState) -> Array:
     """½ [w log det Σ − w_a log det Σ_a − w_b log det Σ_b], not below 0."""
     change = c.weight * c.log_det - (a.weight * a.log_det + b.weight * b.log_det)
@@ -176,12 +183,11 @@ def _log_det(factor: Array) -> Array:
     return 2 * jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
 
 
-def _broadcast_leading(factor: Array, gap: Array, delta: Array):
-    """Matrices and a vector with common leading axes."""
-    lead = jnp.broadcast_shapes(factor.shape[:-2], gap.shape[:-2], delta.shape[:-1])
-    dim = delta.shape[-1]
-    return (
-        jnp.broadcast_to(factor, (*lead, dim, dim)),
-        jnp.broadcast_to(gap, (*lead, dim, dim)),
-        jnp.broadcast_to(delta, (*lead, dim)),
-    )
+def _quadratic_form(matrix: Array, delta: Array) -> Array:
+    """δᵀM⁻¹δ; leading axes broadcast."""
+    factor = jnp.linalg.cholesky(matrix)
+    lead = jnp.broadcast_shapes(factor.shape[:-2], delta.shape[:-1])
+    factor = jnp.broadcast_to(factor, lead + factor.shape[-2:])
+    delta = jnp.broadcast_to(delta, lead + delta.shape[-1:])
+    white = solve_triangular(factor, delta[..., None], lower=True)
+    return jnp.sum(white**2, axis=(-2, -1))

@@ -1,14 +1,16 @@
 """The Ising model on a small graph, in its overcomplete form."""
 
+import dataclasses
 import itertools
 from dataclasses import dataclass
+from typing import Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 
-from bregjax._typing import Array
+from bregjax._typing import Array, ArrayLike
 from bregjax.families._vector_family import VectorFamily
 from bregjax.smoothing import Mixing, bernstein_amount, mixing
 
@@ -52,13 +54,13 @@ class Ising(VectorFamily):
                 f"got {dim}. Cluster fewer columns, or use Bernoulli."
             )
         if self.edges is None:
-            return np.array(list(itertools.combinations(range(dim), 2))).reshape(-1, 2)
-        graph = np.asarray(self.edges, dtype=int).reshape(-1, 2)
-        if graph.size and (graph.min() < 0 or graph.max() >= dim):
-            raise ValueError(
-                f"`edges` must join nodes 0 to {dim - 1}; got "
-                f"{tuple(graph[(graph < 0).any(1) | (graph >= dim).any(1)][0])}."
-            )
+            pairs = list(itertools.combinations(range(dim), 2))
+            return np.array(pairs, dtype=int).reshape(-1, 2)
+        graph = np.array(self.edges, dtype=int).reshape(-1, 2)
+        bad = np.argwhere((graph < 0) | (graph >= dim))
+        if len(bad):
+            first = tuple(graph[bad[0, 0]].tolist())
+            raise ValueError(f"`edges` must join nodes 0 to {dim - 1}; got {first}.")
         return graph
 
     @property
@@ -86,10 +88,25 @@ class Ising(VectorFamily):
         i, j = self.graph.T
         return nodes, nodes[i][:, :, None] * nodes[j][:, None, :]
 
-    def default_smoothing(self, x: Array, weights: Array) -> Mixing:
+    def for_data(self, x: ArrayLike) -> Self:
+        """The family with `dim` set, and `edges` as tuples whatever they came as.
+
+        Raises:
+            ValueError: If `x` does not fit, or an edge names a node that is no column.
+        """
+        family = super().for_data(x)
+        edges = (
+            None
+            if self.edges is None
+            else tuple((int(i), int(j)) for i, j in self.edges)
+        )
+        family = dataclasses.replace(family, edges=edges)
+        _ = family.graph  # raises for an edge out of range
+        return family
+
+    def default_smoothing(self, x: Array, weights: Array | None) -> Mixing:
         """Mix towards the uniform distribution by Bernstein's amount of a fair coin."""
-        del x
-        size = float(np.sum(weights)) if isinstance(weights, np.ndarray) else len(weights)
+        size = x.shape[0] if weights is None else weights.sum()
         center = (
             np.full((self.known_dim, 2), 0.5),
             np.full((len(self.graph), 2, 2), 0.25),

@@ -73,7 +73,7 @@ class Multinomial(VectorFamily):
         """Raise ValueError at a negative entry or an empty row."""
         super().check_support(x)
         if is_concrete(x):
-            totals = np.asarray(x).sum(axis=-1)
+            totals = np.asarray(self.as_rows(x)).sum(axis=-1)
             check_support(
                 "x",
                 totals,

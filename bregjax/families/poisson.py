@@ -50,8 +50,11 @@ class Poisson(VectorFamily):
         return jnp.asarray(x, dtype=float)
 
     def log_base_measure(self, x: Array) -> Array:
-        """−Σ log x!."""
-        return -jnp.sum(gammaln(jnp.asarray(x, dtype=float) + 1))
+        """−Σ log x!; −inf for a negative count."""
+        x = jnp.asarray(x, dtype=float)
+        inside = x >= 0
+        log_factorial = gammaln(jnp.where(inside, x, 0) + 1)
+        return -jnp.sum(jnp.where(inside, log_factorial, jnp.inf))
 
     def conjugate(
         self, mean: Array, *, start: Array | None = None

@@ -116,12 +116,17 @@ def precision(problem: Any) -> contextlib.AbstractContextManager:
 
 
 def working_copy(tree: PyTree) -> PyTree:
-    """Floating leaves as JAX arrays of the working precision."""
+    """Floating leaves in full precision: `jit` rounds them to what the mode allows.
+
+    Concrete ones as NumPy arrays, so that nothing compiles outside the jitted cores;
+    traced ones as JAX arrays of the caller's precision.
+    """
+    concrete = is_concrete(tree)
 
     def convert(leaf):
-        if jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
-            return jnp.asarray(leaf, dtype=float)
-        return jnp.asarray(leaf)
+        if not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
+            return np.asarray(leaf) if concrete else jnp.asarray(leaf)
+        return float_array(leaf) if concrete else jnp.asarray(leaf, dtype=float)
 
     return jax.tree.map(convert, tree)
 
@@ -129,17 +134,17 @@ def working_copy(tree: PyTree) -> PyTree:
 def padded(problem: Problem) -> Problem:
     """Rows repeated up to the next of eight sizes an octave, as compilations go by size.
 
-    At most an eighth more rows, and nothing below 8.
+    At most an eighth more rows, and nothing below 8. For concrete problems.
     """
     m = problem.num_points
     step = 2 ** max(int(np.floor(np.log2(m))) - 3, 0)
     extra = -(-m // step) * step - m
-    grow = lambda a: jnp.concatenate([a, jnp.repeat(a[-1:], extra, axis=0)])
+    grow = lambda a: np.concatenate([a, np.repeat(a[-1:], extra, axis=0)])
     return Problem(
         problem.data_model,
         problem.smoothing,
-        grow(problem.rows),
-        grow(problem.weights),
+        grow(problem.rows),  # pyright: ignore[reportArgumentType]
+        grow(problem.weights),  # pyright: ignore[reportArgumentType]
     )
 
 

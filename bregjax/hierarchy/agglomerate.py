@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import float_array, is_concrete
-from bregjax._typing import ArrayLike
+from bregjax._typing import ArrayLike, PyTree
+from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._problem import (
     FamilyLike,
     Problem,
@@ -18,9 +19,10 @@ from bregjax.hierarchy._problem import (
     resolve,
     working_copy,
 )
+from bregjax.hierarchy._kinks import check_kinks
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.engines import ENGINES, choose_engine
-from bregjax.hierarchy.replay import replay_costs
+from bregjax.hierarchy.replay import leaves_and_codes, replay_costs
 from bregjax.smoothing import StatisticMap
 
 __all__ = ["agglomerate"]
@@ -67,7 +69,8 @@ def agglomerate(
             a leaf has no finite cost, naming the smoothing that helps; if the engine's
             memory would not fit.
         TypeError: If `family` or `smoothing` is of no kind known here.
-        ArithmeticError: If a merge cost could not be computed.
+        ArithmeticError: If a merge cost could not be computed, or the function has a
+            kink at the mean of a merge (Proposition 3.8 does not hold there).
 
     Examples:
         >>> import numpy as np
@@ -83,38 +86,35 @@ def agglomerate(
     if not is_concrete(problem):
         name = choose_engine(engine, m, jnp.finfo(float).bits // 8)
         full = working_copy(problem)
-        children, costs, _ = _solve(full, jnp.int32(m), name)
+        children, costs = _search(*build_leaves(full), jnp.int32(m), name)
         return Dendrogram(children, costs, full.weights, full.data_model.ward_scale)
     with precision(problem):
         full = padded(working_copy(problem))
         name = choose_engine(engine, full.num_points, full.rows.dtype.itemsize)
-        check_leaves(_leaf_codes(full)[:m], problem)
-        children, costs, codes = _jitted_solve(full, np.int32(m), name)
+        model, leaves, codes = leaves_and_codes(full)
+        check_leaves(np.asarray(codes)[:m], problem)
+        children, costs = _jitted_search(model, leaves, np.int32(m), name)
         tree = Dendrogram(
             np.asarray(children)[: m - 1],
             np.asarray(costs)[: m - 1],
             np.asarray(problem.weights),
             _ward_scale(problem),
         )
+        check_kinks(tree, problem)
     _check_costs(tree, problem)
     return tree
 
 
-def _solve(problem: Problem, num_points, engine: str):
+def _search(model: ClusterModel, leaves: PyTree, num_points, engine: str):
     """Children and costs, with rows for padding after the first m − 1."""
-    model, leaves = build_leaves(problem)
+    weight = jax.tree.leaves(leaves)[0]
+    if weight.shape[0] == 1:
+        return jnp.zeros((0, 2), jnp.int32), jnp.zeros(0, weight.dtype)
     children = ENGINES[engine](model, jax.lax.stop_gradient(leaves), num_points)
-    costs = replay_costs(model, leaves, children, num_points)
-    return children, costs, model.result(leaves)
+    return children, replay_costs(model, leaves, children, num_points)
 
 
-_jitted_solve = functools.partial(jax.jit, static_argnames="engine")(_solve)
-
-
-@jax.jit
-def _leaf_codes(problem: Problem):
-    model, leaves = build_leaves(problem)
-    return model.result(leaves)
+_jitted_search = functools.partial(jax.jit, static_argnames="engine")(_search)
 
 
 def _ward_scale(problem: Problem):

@@ -52,7 +52,7 @@ def recompute(model: ClusterModel, leaves: PyTree, num_points: Array | int) -> A
             a = jax.tree.map(lambda leaf: leaf[rows][:, None], state)
             b = jax.tree.map(lambda leaf: leaf[None, :], state)
             costs = searchable(model.merge_cost(a, b))
-            pairs = (rows[:, None] < slots) & alive[rows][:, None] & alive
+            pairs = (rows[:, None] < slots[None]) & alive[rows][:, None] & alive[None]
             least, columns = jax.vmap(first_min)(jnp.where(pairs, costs, jnp.inf))
             value, row = first_min(least)
             return value, rows[row], columns[row]

@@ -9,6 +9,7 @@ from bregjax._typing import Array, ArrayLike, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._problem import (
     FamilyLike,
+    Problem,
     build_leaves,
     check_leaves,
     padded,
@@ -20,7 +21,7 @@ from bregjax.hierarchy._search import take
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.smoothing import StatisticMap
 
-__all__ = ["node_states", "replay", "replay_costs"]
+__all__ = ["leaves_and_codes", "node_states", "replay", "replay_costs"]
 
 
 def replay(
@@ -72,8 +73,8 @@ def replay(
         return replay_costs(model, leaves, jnp.asarray(children), m)
     with precision(problem):
         full = padded(working_copy(problem))
-        model, leaves, codes = _leaves(full)
-        check_leaves(codes[:m], problem)
+        model, leaves, codes = leaves_and_codes(full)
+        check_leaves(np.asarray(codes)[:m], problem)
         extra = full.num_points - m
         steps = np.pad(np.asarray(children, np.int32), ((0, extra), (0, 0)))
         costs = _costs(model, leaves, steps, np.int32(m))
@@ -84,8 +85,12 @@ def replay_costs(
     model: ClusterModel, leaves: PyTree, children: Array, num_points: Array | int
 ) -> Array:
     """Costs of the merges of `children`, `[m − 1]`; see `node_states`."""
+    if children.shape[0] == 0:
+        return jnp.zeros(0)
     nodes = node_states(model, leaves, children, num_points)
-    return model.merge_cost(take(nodes, children[:, 0]), take(nodes, children[:, 1]))
+    merges = jnp.asarray(num_points + np.arange(children.shape[0]), jnp.int32)
+    left, right = take(nodes, children[:, 0]), take(nodes, children[:, 1])
+    return model.cost(left, right, take(nodes, merges))
 
 
 def node_states(
@@ -113,15 +118,23 @@ def node_states(
 
     def step(nodes, merge):
         index, pair = merge
-        union = model.union(take(nodes, pair[0]), take(nodes, pair[1]))
+        union = model.pool(take(nodes, pair[0]), take(nodes, pair[1]))
         return jax.tree.map(lambda all_, u: all_.at[index].set(u), nodes, union), None
 
     indices = jnp.asarray(num_points + np.arange(extra), jnp.int32)
-    return jax.lax.scan(step, nodes, (indices, children))[0]
+    nodes = jax.lax.scan(step, nodes, (indices, children))[0]
+    # Only sums went through the scan; logarithms and solves are one batch.
+    settled = model.settle(nodes)
+    return jax.tree.map(
+        lambda leaf, node: jnp.concatenate([leaf, node[leaf.shape[0] :]]),
+        leaves,
+        settled,
+    )
 
 
 @jax.jit
-def _leaves(problem):
+def leaves_and_codes(problem: Problem):
+    """The cluster model, the states of the leaves and their result codes."""
     model, leaves = build_leaves(problem)
     return model, leaves, model.result(leaves)
 

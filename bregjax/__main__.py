@@ -1,0 +1,251 @@
+"""The command line: `bregjax demo`, `bregjax cluster FILE`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import jax
+import numpy as np
+
+from bregjax import __version__
+from bregjax._cli.columns import ColumnChoice
+from bregjax._cli.report import FILES, aligned, header, summary, write_files, written
+from bregjax._cli.run import Outcome, Request, cluster_table
+from bregjax._cli.smoothing_choice import SMOOTHINGS, parse_smoothing
+from bregjax._cli.tables import Table, read_table
+from bregjax._cli.text_files import DELIMITERS
+from bregjax.datasets import load_glass
+from bregjax.families import FAMILIES
+from bregjax.hierarchy.engines import ENGINES
+
+__all__ = ["build_parser", "main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        argv: Arguments; those of the process if None.
+
+    Returns:
+        The exit code: 0, or 2 after one sentence on stderr.
+    """
+    options = build_parser().parse_args(argv)
+    try:
+        # Messages show whole rows, which may be long.
+        with np.printoptions(threshold=8, linewidth=200):
+            options.run(options)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}")
+    except (ValueError, ArithmeticError, MemoryError) as error:
+        return _fail(str(error) or "out of memory")
+    except jax.errors.JaxRuntimeError as error:
+        first = str(error).partition("\n")[0]
+        return _fail(f"the device gave up ({first}). Try fewer rows or columns.")
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    """Argparse with one sentence on an error in the place of a page of usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with code 2."""
+        self.exit(2, f"{self.prog}: error: {message}. See {self.prog} --help.\n")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands and options."""
+    parser = _Parser(
+        prog="bregjax",
+        description="Agglomerative clustering with Bregman divergences.",
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_demo(commands)
+    _add_cluster(commands)
+    return parser
+
+
+def _add_demo(commands) -> None:
+    demo = commands.add_parser(
+        "demo",
+        help="cluster the glass data that comes with the package",
+        description="Cluster 214 fragments of glass of six types by full Gaussians.",
+    )
+    _add_output(demo)
+    demo.set_defaults(run=_demo, scale="log")
+
+
+def _add_cluster(commands) -> None:
+    cluster = commands.add_parser(
+        "cluster",
+        help="cluster a table of your own",
+        description="Cluster the rows of a table. Rows and columns count from 0.",
+    )
+    add = cluster.add_argument
+    add(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="table: csv, tsv, txt (also .gz), npy, npz, or mtx; sparse ones are made "
+        "dense",
+    )
+    add(
+        "--family",
+        type=lambda name: name.lower().replace("-", "_"),
+        choices=[*FAMILIES, "ward"],
+        default="diagonal_gaussian",
+        metavar="NAME",
+        help=f"one of {', '.join(FAMILIES)}, ward (default: diagonal_gaussian)",
+    )
+    add(
+        "--smoothing",
+        type=parse_smoothing,
+        default="auto",
+        metavar="HOW",
+        help=f"one of {', '.join(SMOOTHINGS)}; or a number: the bandwidth of "
+        "Gaussians, the share of the uniform distribution for categories and binary "
+        "variables, what is added to counts or times (default: auto)",
+    )
+    add(
+        "--engine",
+        choices=["auto", *ENGINES],
+        default="auto",
+        help="how to search; all give the same tree (default: auto)",
+    )
+    where = cluster.add_mutually_exclusive_group()
+    where.add_argument(
+        "--num-clusters",
+        type=int,
+        metavar="K",
+        help="cut into K clusters (default: as many as known classes, or 10)",
+    )
+    where.add_argument(
+        "--max-cost",
+        type=float,
+        metavar="NATS",
+        help="cut into the largest clusters made by merges of at most this cost",
+    )
+    add("--labels", metavar="COLUMN", help="known classes, a name or number: not data")
+    add("--names", metavar="COLUMN", help="names of rows: not data")
+    add("--weights", metavar="COLUMN", help="weights of rows: not data")
+    add(
+        "--drop",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="leave a column out; may be repeated",
+    )
+    add("--header", choices=["auto", "yes", "no"], default="auto", help="of text files")
+    add(
+        "--delimiter",
+        choices=["auto", *DELIMITERS],
+        default="auto",
+        help="of text files",
+    )
+    add(
+        "--scale",
+        choices=["log", "linear"],
+        default="log",
+        help="of the heights in the picture (default: log)",
+    )
+    _add_output(cluster)
+    cluster.set_defaults(run=_cluster)
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("bregjax-output"),
+        metavar="FOLDER",
+        help=f"where {', '.join(FILES)} go, over any of a former run (default: "
+        "bregjax-output)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="print nothing")
+
+
+def _demo(options: argparse.Namespace) -> None:
+    glass = load_glass()
+    types = [glass.class_names[label] for label in glass.labels.tolist()]
+    table = Table("glass, from the package", glass.x, types, "type")
+    outcome = _run(table, Request("gaussian", num_clusters=6), options)
+    ward = cluster_table(table, Request("ward", num_clusters=6))
+    _say(options, aligned("", f"{ward.purity:.4f} for Ward's method"))
+    _save(table, outcome, options)
+
+
+def _cluster(options: argparse.Namespace) -> None:
+    choice = ColumnChoice(
+        options.labels, options.names, options.weights, tuple(options.drop)
+    )
+    table = read_table(
+        options.file, choice, delimiter=options.delimiter, header=options.header
+    )
+    request = Request(
+        options.family,
+        options.smoothing,
+        options.engine,
+        options.num_clusters,
+        options.max_cost,
+    )
+    outcome = _run(table, request, options)
+    _save(table, outcome, options)
+
+
+def _run(table: Table, request: Request, options: argparse.Namespace) -> Outcome:
+    # The folder first: a run of an hour must not end with nowhere to write.
+    options.output.mkdir(parents=True, exist_ok=True)
+    _say(options, header(__version__))
+    outcome = cluster_table(table, request)
+    _say(options, *summary(table, request, outcome))
+    return outcome
+
+
+def _save(table: Table, outcome: Outcome, options: argparse.Namespace) -> None:
+    write_files(options.output, table, outcome)
+    missing = _draw(table, outcome, options)
+    _say(options, *written(options.output, missing))
+
+
+def _draw(
+    table: Table, outcome: Outcome, options: argparse.Namespace
+) -> tuple[str, ...]:
+    """Write the picture; where matplotlib is missing, say so and name the file."""
+    try:
+        from bregjax.plotting import save_dendrogram
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        print(
+            "bregjax: no picture without matplotlib: pip install matplotlib",
+            file=sys.stderr,
+        )
+        return ("dendrogram.png",)
+    save_dendrogram(
+        outcome.tree,
+        options.output / "dendrogram.png",
+        labels=table.labels,
+        label_name=table.label_name,
+        names=table.names,
+        clusters=outcome.clusters,
+        log_scale=options.scale == "log",
+    )
+    return ()
+
+
+def _say(options: argparse.Namespace, *lines: str) -> None:
+    if not options.quiet:
+        print(*lines, sep="\n", flush=True)
+
+
+def _fail(sentence: str) -> int:
+    print(f"bregjax: error: {sentence}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

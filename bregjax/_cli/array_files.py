@@ -1,0 +1,90 @@
+"""Tables in array files: NPY, NPZ, sparse NPZ and Matrix Market."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.io
+import scipy.sparse
+
+__all__ = ["read_matrix", "read_npz"]
+
+_GIB = 2**30
+_DATA_KEYS = ("X", "x")
+# The dense table is copied a few times over: padded, as statistics, as states of nodes.
+_DENSE_SHARE = 1 / 8
+
+
+def read_matrix(path: Path) -> np.ndarray:
+    """The matrix of an .npy, .mtx or .mtx.gz file, float64 `[m, d]`.
+
+    Raises:
+        ValueError: If the file holds none, or a sparse one too large as a dense one.
+    """
+    if path.name.endswith((".mtx", ".mtx.gz")):
+        return as_dense(scipy.io.mmread(path))
+    with path.open("rb") as file:
+        return _matrix(np.load(file, allow_pickle=False))
+
+
+def read_npz(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The matrix of an .npz file, and the arrays beside it.
+
+    The matrix is what `scipy.sparse.save_npz` wrote, or the array called X or x, or the
+    only array.
+
+    Raises:
+        ValueError: If there is no such array, or a sparse one is too large.
+    """
+    # Opened here, for `np.load` leaves a damaged file open.
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        keys = set(archive.files)
+        if {"format", "shape"} <= keys:
+            sparse = {"format", "shape", "data", "indices", "indptr", "row", "col"}
+            beside = {key: archive[key] for key in sorted(keys - sparse)}
+            return as_dense(scipy.sparse.load_npz(path)), beside
+        found = [key for key in _DATA_KEYS if key in keys] or archive.files
+        if found[0] not in _DATA_KEYS and len(found) != 1:
+            raise ValueError(
+                f"which array to cluster is not clear; the file holds "
+                f"{', '.join(archive.files) or 'none'}. Call it X."
+            )
+        beside = {key: archive[key] for key in sorted(keys - {found[0]})}
+        return _matrix(archive[found[0]]), beside
+
+
+def as_dense(matrix: Any) -> np.ndarray:
+    """A sparse matrix as a dense one, if that is at most an eighth of the memory.
+
+    Raises:
+        ValueError: If it is larger, naming the size.
+    """
+    if not scipy.sparse.issparse(matrix):
+        return _matrix(np.asarray(matrix))
+    rows, columns = matrix.shape
+    size, limit = rows * columns * 8 / _GIB, _DENSE_SHARE * _memory() / _GIB
+    if size > limit:
+        raise ValueError(
+            f"the sparse matrix of {rows:,} rows and {columns:,} columns takes "
+            f"{size:,.1f} GiB when dense, over an eighth of this machine's memory "
+            f"({limit:,.1f} GiB). Keep the commonest columns, or a sample of rows."
+        )
+    return matrix.toarray().astype(np.float64)
+
+
+def _matrix(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind not in "biuf" or array.ndim not in (1, 2):
+        raise ValueError(
+            f"the array must be a matrix of real numbers; got {array.dtype} of shape "
+            f"{array.shape}. Save one with a row a point."
+        )
+    matrix = array.reshape(len(array), -1).astype(np.float64)
+    if not matrix.size:
+        raise ValueError(f"the array is empty, of shape {array.shape}.")
+    return matrix
+
+
+def _memory() -> float:
+    """Bytes of physical memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,89 @@
+"""Which columns of a table are data, and which say something about the rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["ColumnChoice", "Roles", "assign_roles"]
+
+
+@dataclass(frozen=True)
+class ColumnChoice:
+    """Columns as the user wrote them: a name, or a number counted from 0 (−1: last).
+
+    Attributes:
+        labels: The known classes of rows.
+        names: What rows are called.
+        weights: Their weights.
+        drop: Columns to leave out.
+    """
+
+    labels: str | None = None
+    names: str | None = None
+    weights: str | None = None
+    drop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Column numbers by what they are for; None where there is none."""
+
+    labels: int | None
+    names: int | None
+    weights: int | None
+    data: tuple[int, ...]
+
+
+def assign_roles(
+    choice: ColumnChoice, header: Sequence[str] | None, width: int
+) -> Roles:
+    """Resolve the choice against a table of `width` columns.
+
+    Raises:
+        ValueError: If a column does not exist, a name is not unique, or none is left.
+    """
+
+    def find(option: str, wanted: str | None) -> int | None:
+        return None if wanted is None else _find(option, wanted, header, width)
+
+    labels = find("--labels", choice.labels)
+    names = find("--names", choice.names)
+    weights = find("--weights", choice.weights)
+    dropped = {find("--drop", column) for column in choice.drop}
+    taken = dropped | {labels, names, weights}
+    data = tuple(i for i in range(width) if i not in taken)
+    if not data:
+        raise ValueError(
+            f"no column is left to cluster: all {width} are labels, names, weights or "
+            "dropped. Give fewer of --labels, --names, --weights and --drop."
+        )
+    return Roles(labels, names, weights, data)
+
+
+def _find(option: str, wanted: str, header: Sequence[str] | None, width: int) -> int:
+    matches = [i for i, name in enumerate(header or ()) if name == wanted]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise ValueError(
+            f"{option} {wanted!r} is the name of columns {matches}. Give its number."
+        )
+    try:
+        number = int(wanted)
+    except ValueError:
+        known = (
+            f"its columns are {_listed(header)}"
+            if header
+            else "the file has no header, so columns go by number"
+        )
+        raise ValueError(f"{option} {wanted!r} is no column; {known}.") from None
+    if not -width <= number < width:
+        raise ValueError(
+            f"{option} {wanted} is no column; there are {width}, from 0 to "
+            f"{width - 1}, or from -1 back."
+        )
+    return number % width
+
+
+def _listed(header: Sequence[str], at_most: int = 12) -> str:
+    words = ", ".join(header[:at_most])
+    return words + (f", … ({len(header)} in all)" if len(header) > at_most else "")

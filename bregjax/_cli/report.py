@@ -1,0 +1,117 @@
+"""What a run has to say, and the files it leaves."""
+
+import csv
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from bregjax._cli.run import Outcome, Request
+from bregjax._cli.tables import Table
+from bregjax.hierarchy.dendrogram import Dendrogram
+
+__all__ = ["FILES", "header", "summary", "write_files", "written"]
+
+FILES = {
+    "linkage.npy": "the tree as SciPy's linkage matrix; heights are merge costs",
+    "tree.nwk": "the tree in Newick format; heights are made monotone",
+    "tree.npz": "the tree for bregjax.Dendrogram.load",
+    "labels.csv": "the cluster of each row",
+    "dendrogram.png": "the picture",
+}
+
+_KEY_WIDTH = 11
+
+
+def header(version: str) -> str:
+    """The first line: versions and device."""
+    return f"bregjax {version}, jax {jax.__version__} on {jax.default_backend()}"
+
+
+def summary(table: Table, request: Request, outcome: Outcome) -> list[str]:
+    """The lines of the report, keys and values aligned."""
+    m, d = table.x.shape
+    classes = (
+        "" if table.labels is None else f", {len(set(table.labels))} known classes"
+    )
+    weights = (
+        "" if table.weights is None else f", weights of {table.weights.sum():g} in all"
+    )
+    costs = np.asarray(outcome.tree.merge_costs)
+    seconds = (outcome.compile_seconds, outcome.run_seconds)
+    lines = [
+        aligned(
+            "data", f"{table.source}: {m:,} points, {d:,} columns{classes}{weights}"
+        ),
+        aligned("family", request.family),
+        aligned("smoothing", outcome.smoothing),
+        aligned("engine", outcome.engine),
+        aligned("seconds", "{:.2f} to compile, {:.2f} to run".format(*seconds)),
+        aligned("merges", _merges(outcome.tree, costs)),
+        aligned("clusters", _sizes(outcome.clusters)),
+    ]
+    if outcome.purity is not None:
+        agreement = f"{outcome.purity:.4f} against the known classes; 1 is best"
+        lines.append(aligned("purity", agreement))
+    return lines
+
+
+def written(folder: Path, missing: Iterable[str] = ()) -> list[str]:
+    """The lines that name the files."""
+    absent = set(missing)
+    width = max(map(len, FILES)) + 2
+    files = [
+        f"  {name:{width}}{what}" for name, what in FILES.items() if name not in absent
+    ]
+    return [f"written to {folder}", *files]
+
+
+def aligned(key: str, value: str) -> str:
+    """One line, or more, of key and value."""
+    return textwrap.fill(
+        value,
+        width=88,
+        initial_indent=f"{key:{_KEY_WIDTH}}",
+        subsequent_indent=" " * _KEY_WIDTH,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def write_files(folder: Path, table: Table, outcome: Outcome) -> None:
+    """Write everything but the picture."""
+    np.save(folder / "linkage.npy", outcome.tree.linkage())
+    newick = outcome.tree.to_newick(table.names)
+    (folder / "tree.nwk").write_text(newick + "\n", encoding="utf-8")
+    outcome.tree.save(folder / "tree.npz")
+    # Pairs and no dictionary: the labels may be called "cluster" too.
+    columns = [("row", range(len(table.x))), ("cluster", outcome.clusters.tolist())]
+    if table.names is not None:
+        columns.insert(1, ("name", table.names))
+    if table.labels is not None:
+        columns.append((table.label_name, table.labels))
+    with (folder / "labels.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([name for name, _ in columns])
+        writer.writerows(zip(*(values for _, values in columns), strict=True))
+
+
+def _merges(tree: Dendrogram, costs: np.ndarray) -> str:
+    if not len(costs):
+        return "0"
+    # Ties that rounding broke are no inversions.
+    inversions = tree.num_inversions(rtol=1e-9)
+    return (
+        f"{len(costs):,}, costing {costs.min():.4g} to {costs.max():.4g} nats and "
+        f"{costs.sum():.6g} in all; {inversions or 'no'} "
+        f"inversion{'' if inversions == 1 else 's'}"
+    )
+
+
+def _sizes(clusters: np.ndarray, at_most: int = 12) -> str:
+    sizes = sorted(np.bincount(clusters).tolist(), reverse=True)
+    words = ", ".join(f"{size:,}" for size in sizes[:at_most])
+    more = ", …" if len(sizes) > at_most else ""
+    return f"{len(sizes):,}, of {words}{more} points"

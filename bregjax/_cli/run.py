@@ -1,0 +1,165 @@
+"""One clustering, timed."""
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from bregjax._cli.smoothing_choice import choose_smoothing, describe_smoothing
+from bregjax._cli.tables import Table
+from bregjax.families import named_family
+from bregjax.hierarchy.agglomerate import agglomerate
+from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy.engines import choose_engine
+from bregjax.metrics import dendrogram_purity
+
+__all__ = ["Outcome", "Request", "check_request", "cluster_table"]
+
+_DEFAULT_CLUSTERS = 10
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to do with a table.
+
+    Attributes:
+        family: The name of a built-in family.
+        smoothing: As `parse_smoothing` gives it.
+        engine: "auto" or an engine's name.
+        num_clusters: Where to cut, or None.
+        max_cost: Where to cut, in nats, or None. With neither there are as many
+            clusters as known classes, or else 10.
+    """
+
+    family: str
+    smoothing: str | float = "auto"
+    engine: str = "auto"
+    num_clusters: int | None = None
+    max_cost: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of it.
+
+    Attributes:
+        tree: The dendrogram.
+        clusters: The cluster of each row, `[m]`.
+        smoothing: What the smoothing was, in words.
+        engine: The engine that ran.
+        compile_seconds: Time spent compiling.
+        run_seconds: Wall time less that.
+        purity: Dendrogram purity against the known classes, or None.
+    """
+
+    tree: Dendrogram
+    clusters: np.ndarray
+    smoothing: str
+    engine: str
+    compile_seconds: float
+    run_seconds: float
+    purity: float | None
+
+
+def check_request(table: Table, request: Request) -> None:
+    """Refuse before any work what would fail after it.
+
+    Raises:
+        ValueError: If the number of clusters does not fit the rows, or no two rows
+            share a label.
+    """
+    num_rows = len(table.x)
+    k = request.num_clusters
+    if k is not None and not 1 <= k <= num_rows:
+        raise ValueError(
+            f"--num-clusters must be from 1 to {num_rows}, the number of rows; got {k}."
+        )
+    if request.max_cost is not None and np.isnan(request.max_cost):
+        raise ValueError("--max-cost must be a number of nats; got nan.")
+    if table.labels is not None and len(set(table.labels)) == num_rows:
+        raise ValueError(
+            f"--labels must give some two rows the same class; all {num_rows} differ. "
+            "For a column of names say --names."
+        )
+
+
+def cluster_table(table: Table, request: Request) -> Outcome:
+    """Cluster the rows.
+
+    Raises:
+        ValueError: As `check_request`, `choose_smoothing` and `agglomerate` do.
+    """
+    check_request(table, request)
+    try:
+        return _cluster(table, request)
+    except ValueError as error:
+        raise ValueError(_in_terms_of(table, str(error))) from error
+
+
+def _cluster(table: Table, request: Request) -> Outcome:
+    family = named_family(request.family).for_data(table.x)
+    family.check_support(table.x)
+    smoothing = choose_smoothing(request.smoothing, family, table.x, table.weights)
+    start = time.perf_counter()
+    with _compilations() as durations:
+        tree = agglomerate(
+            table.x,
+            family=family,
+            smoothing=smoothing,
+            weights=table.weights,
+            engine=request.engine,
+        )
+    total = time.perf_counter() - start
+    # Traces of nested functions are counted in each other, so the sum can be too much.
+    compiling = min(sum(durations), total)
+    purity = None if table.labels is None else dendrogram_purity(tree, table.labels)
+    return Outcome(
+        tree,
+        _clusters(tree, table, request),
+        describe_smoothing(request.smoothing, smoothing),
+        choose_engine(request.engine, len(table.x), 8),
+        compiling,
+        total - compiling,
+        purity,
+    )
+
+
+def _clusters(tree: Dendrogram, table: Table, request: Request) -> np.ndarray:
+    if request.max_cost is not None:
+        return np.asarray(tree.cut(max_cost=request.max_cost))
+    classes = len(set(table.labels)) if table.labels else _DEFAULT_CLUSTERS
+    count = request.num_clusters or min(classes, tree.num_leaves)
+    return np.asarray(tree.cut(num_clusters=count))
+
+
+def _in_terms_of(table: Table, message: str) -> str:
+    """A message of the library, with places in the file and options of this program."""
+
+    def place(match: re.Match) -> str:
+        row, column = match.groups()
+        return table.place(int(row), None if column is None else int(column))
+
+    message = re.sub(r"\brow (\d+)(?:, column (\d+))?", place, message)
+    message = " ".join(message.replace("`x`", "the data").split())
+    hint = " Here that is --smoothing auto." if "smoothing=" in message else ""
+    return f"{table.source}: {message}{hint}"
+
+
+@contextlib.contextmanager
+def _compilations() -> Iterator[list[float]]:
+    """Seconds of each tracing, lowering and compilation inside the context."""
+    durations: list[float] = []
+
+    def listen(event: str, duration_secs: float, **_: str | int) -> None:
+        if "/compile/" in event:
+            durations.append(duration_secs)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        yield durations
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)

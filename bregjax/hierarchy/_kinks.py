@@ -1,0 +1,59 @@
+"""Whether Proposition 3.8 holds at the merges of a tree."""
+
+import jax
+import numpy as np
+
+from bregjax.convex.base import ConvexFunction
+from bregjax.convex.plain import PlainFunction, straight
+from bregjax.data_model import FunctionModel
+from bregjax.hierarchy._problem import Problem, build_leaves
+from bregjax.hierarchy.dendrogram import Dendrogram
+
+__all__ = ["check_kinks"]
+
+
+def check_kinks(tree: Dendrogram, problem: Problem) -> None:
+    """Raise ArithmeticError at the first merge whose mean is a kink of the function.
+
+    Relative differentiability can't be read off the code of a function, so it is
+    tested where the costs used it: at the mean of each merge, along the line of its
+    parts. Functions of the stock that are differentiable pass unread.
+    """
+    model = problem.data_model
+    if not isinstance(model, FunctionModel) or _known_smooth(model.function):
+        return
+    means = _node_means(tree, problem)
+    children = np.asarray(tree.children)
+    centres = means[tree.num_leaves :]
+    lines = means[children[:, 0]] - means[children[:, 1]]
+    moving = np.any(lines != 0, axis=tuple(range(1, lines.ndim)))
+    fine = np.asarray(_straight(model.function, centres, lines)) | ~moving
+    if fine.all():
+        return
+    first = int(np.argmin(fine))
+    raise ArithmeticError(
+        f"`family` has a kink at {centres[first]}, the mean of merge {first}: there the "
+        "merge cost is not the sum of two divergences (Proposition 3.8 needs relative "
+        "differentiability). Use a differentiable function, or `merge_cost(…, "
+        "direct=True)`, Definition 3.7, which may be negative."
+    )
+
+
+_straight = jax.jit(straight)
+
+
+def _known_smooth(function: ConvexFunction) -> bool:
+    return function.differentiable and not isinstance(function, PlainFunction)
+
+
+def _node_means(tree: Dendrogram, problem: Problem) -> np.ndarray:
+    """Means of all nodes, `[2m − 1, …]`, as the smoothed leaves have them."""
+    leaves = build_leaves(problem)[1]
+    m = tree.num_leaves
+    weight = np.concatenate([np.asarray(leaves.weight), np.zeros(m - 1)])
+    mean = np.asarray(leaves.mean)
+    mean = np.concatenate([mean, np.zeros((m - 1, *mean.shape[1:]))])
+    for node, (a, b) in enumerate(np.asarray(tree.children), start=m):
+        weight[node] = weight[a] + weight[b]
+        mean[node] = mean[a] + weight[b] / weight[node] * (mean[b] - mean[a])
+    return mean

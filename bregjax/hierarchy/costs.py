@@ -1,0 +1,172 @@
+"""The costs of a cluster and of a merge, from points."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._checks import is_concrete
+from bregjax._typing import Array, ArrayLike
+from bregjax.convex.plain import straight
+from bregjax.data_model import FunctionModel
+from bregjax.hierarchy._problem import (
+    FamilyLike,
+    Problem,
+    build_leaves,
+    check_leaves,
+    precision,
+    resolve,
+    working_copy,
+)
+from bregjax.smoothing import StatisticMap
+
+__all__ = ["cluster_cost", "merge_cost"]
+
+
+def cluster_cost(
+    x: ArrayLike,
+    *,
+    family: FamilyLike,
+    smoothing: StatisticMap | None = None,
+    weights: ArrayLike | None = None,
+) -> Array:
+    """Cost of the rows as one cluster, φ(C) = Σ w_i B_f(τ_i, τ(C)), in nats.
+
+    The log-likelihood lost when all rows share one distribution. For a family it is
+    added up merge by merge, which telescopes to φ and does not cancel; for a convex
+    function it is the definition, kinks included.
+
+    Args:
+        x: Rows of the cluster, `[m, d]`.
+        family: As for `agglomerate`.
+        smoothing: A smoothing map, or None. (No "auto": a bandwidth belongs to a whole
+            sample, not to one cluster of it.)
+        weights: Positive weights, `[m]`; 1 each by default.
+
+    Returns:
+        Scalar: a NumPy float64 when everything is concrete and on a CPU.
+
+    Raises:
+        ValueError: As `agglomerate` does.
+
+    References:
+        Telgarsky and Dasgupta (2012), Definition 3.2.
+    """
+    problem = resolve(x, family, smoothing, weights)
+    if not is_concrete(problem):
+        return _cluster_cost(working_copy(problem))[0]
+    with precision(problem):
+        cost, codes = _jitted_cluster_cost(working_copy(problem))
+        check_leaves(codes, problem)
+        return np.asarray(cost)[()]
+
+
+def merge_cost(
+    x_a: ArrayLike,
+    x_b: ArrayLike,
+    *,
+    family: FamilyLike,
+    smoothing: StatisticMap | None = None,
+    weights_a: ArrayLike | None = None,
+    weights_b: ArrayLike | None = None,
+    direct: bool = False,
+) -> Array:
+    """Cost of merging two clusters of rows, Δ(A, B), in nats.
+
+    Σ_j w_j B_f(τ_j, mean of the union) over the two clusters' means (Proposition 3.8);
+    with `direct`, φ(A ∪ B) − φ(A) − φ(B) (Definition 3.7), which needs no
+    differentiability, cancels where clusters are large, and may be negative at kinks.
+
+    Args:
+        x_a: Rows of the first cluster, `[k, d]`.
+        x_b: Rows of the second, `[l, d]`.
+        family: As for `agglomerate`.
+        smoothing: A smoothing map, or None.
+        weights_a: Positive weights `[k]`; 1 each by default.
+        weights_b: Positive weights `[l]`; 1 each by default.
+        direct: Whether to take the definition.
+
+    Returns:
+        Scalar: a NumPy float64 when everything is concrete and on a CPU.
+
+    Raises:
+        ValueError: As `agglomerate` does.
+        ArithmeticError: If the function has a kink at the mean of the union, and not
+            `direct`.
+
+    References:
+        Telgarsky and Dasgupta (2012), Definition 3.7 and Proposition 3.8.
+    """
+    if direct:
+        both = jnp.concatenate if not is_concrete((x_a, x_b)) else np.concatenate
+        w_a = np.ones(np.shape(x_a)[0]) if weights_a is None else weights_a
+        w_b = np.ones(np.shape(x_b)[0]) if weights_b is None else weights_b
+        cost = lambda x, w: cluster_cost(
+            x, family=family, smoothing=smoothing, weights=w
+        )
+        union = cost(both([x_a, x_b]), both([w_a, w_b]))
+        return union - cost(x_a, w_a) - cost(x_b, w_b)
+    a = resolve(x_a, family, smoothing, weights_a)
+    b = resolve(x_b, family, smoothing, weights_b)
+    if not is_concrete((a, b)):
+        return _merge_cost(working_copy(a), working_copy(b))[0]
+    with precision((a, b)):
+        cost, is_straight, codes_a, codes_b = _jitted_merge_cost(
+            working_copy(a), working_copy(b)
+        )
+        check_leaves(codes_a, a)
+        check_leaves(codes_b, b)
+        if not is_straight:
+            raise ArithmeticError(
+                "`family` has a kink at the mean of the union, where Proposition 3.8 "
+                "does not hold. Pass direct=True for Definition 3.7."
+            )
+        return np.asarray(cost)[()]
+
+
+def _cluster_cost(problem: Problem):
+    """φ and the codes of the leaves."""
+    model, leaves = build_leaves(problem)
+    codes = model.result(leaves)
+    if isinstance(problem.data_model, FunctionModel):
+        f = problem.data_model.function
+        axes = tuple(range(-f.event_ndim, 0))
+        weight = jnp.expand_dims(leaves.weight, axes)
+        centre = jnp.sum(weight * leaves.mean, axis=0) / jnp.sum(leaves.weight)
+        return jnp.sum(leaves.weight * f.remainder(centre, leaves.mean - centre)), codes
+    return _fold(model, leaves)[1], codes
+
+
+def _fold(model, leaves):
+    """The union of all leaves and the sum of the merge costs on the way."""
+    first = jax.tree.map(lambda leaf: leaf[0], leaves)
+    rest = jax.tree.map(lambda leaf: leaf[1:], leaves)
+
+    def step(union, leaf):
+        return model.union(union, leaf), model.merge_cost(union, leaf)
+
+    union, costs = jax.lax.scan(step, first, rest)
+    return union, jnp.sum(costs)
+
+
+def _merge_cost(a: Problem, b: Problem):
+    """Δ, whether the function is straight there, and the codes of the leaves."""
+    model, leaves_a = build_leaves(a)
+    _, leaves_b = build_leaves(b)
+    union_a, union_b = _union(model, leaves_a), _union(model, leaves_b)
+    smooth = jnp.ones((), bool)
+    if isinstance(a.data_model, FunctionModel):
+        line = union_a.mean - union_b.mean
+        centre = model.union(union_a, union_b).mean
+        smooth = straight(a.data_model.function, centre, line) | jnp.all(line == 0)
+    cost = model.merge_cost(union_a, union_b)
+    return cost, smooth, model.result(leaves_a), model.result(leaves_b)
+
+
+def _union(model, leaves):
+    first = jax.tree.map(lambda leaf: leaf[0], leaves)
+    rest = jax.tree.map(lambda leaf: leaf[1:], leaves)
+    return jax.lax.scan(lambda u, leaf: (model.union(u, leaf), None), first, rest)[0]
+
+
+_jitted_cluster_cost = jax.jit(_cluster_cost)
+_jitted_merge_cost = jax.jit(_merge_cost)

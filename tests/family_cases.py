@@ -1,0 +1,406 @@
+"""Registry of exponential families for the conformance tests: one entry, all tests.
+
+Every entry brings an independent twin: SciPy's density or mass function, and a rule of
+integration (or the enumeration) of its sample space, from which means, normalisation
+and Kullback–Leibler divergences follow without any of the library's code.
+"""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+from numpy import ndarray
+from scipy import special, stats
+
+from bregjax.families import (
+    Bernoulli,
+    DiagonalGaussian,
+    Exponential,
+    ExponentialFamily,
+    Family,
+    Gamma,
+    Gaussian,
+    Ising,
+    IsotropicGaussian,
+    Multinomial,
+    Poisson,
+    SphericalGaussian,
+)
+from bregjax.moments import Moments
+
+Generator = np.random.Generator
+
+
+@dataclass(frozen=True)
+class FamilyCase:
+    """A family and what is known of it.
+
+    Attributes:
+        make: Constructor, its dimension included.
+        data: Random rows `[count, d]` in the support.
+        natural: One random natural parameter, a pytree of float64 arrays.
+        log_prob: log p of points `[q, d]` under one natural parameter, by SciPy.
+        grid: Points `[q, d]` and weights `[q]` that integrate over the sample space,
+            for one natural parameter.
+        edge: Whether ψ* is "finite" or "infinite" on the boundary of the mean domain,
+            or None where there is no boundary.
+        overcomplete: Whether many natural parameters give one distribution.
+        plain: ψ alone as a family without closed forms; None where `make` is that.
+    """
+
+    make: Callable[[], Family]
+    data: Callable[[Generator, int], ndarray]
+    natural: Callable[[Generator], Any]
+    log_prob: Callable[[ndarray, Any], ndarray]
+    grid: Callable[[Any], tuple[ndarray, ndarray]]
+    edge: str | None = None
+    overcomplete: bool = False
+    plain: Callable[[], Family] | None = None
+
+
+# --- Sample spaces -------------------------------------------------------------------
+
+
+def _product(points, weights):
+    """Grid over two coordinates from rules for each."""
+    grid = np.stack(np.meshgrid(*points, indexing="ij"), -1).reshape(-1, len(points))
+    return grid, np.prod(
+        np.stack(np.meshgrid(*weights, indexing="ij"), -1), -1
+    ).reshape(-1)
+
+
+def _line(center, scale, count=161):
+    """Trapezoidal rule on ±10 scales: exact to rounding for Gaussians."""
+    t = np.linspace(-10, 10, count)
+    return center + scale * t, np.full(count, scale * (t[1] - t[0]))
+
+
+def _half_line(shape, rate):
+    """Trapezoidal rule in log x."""
+    low = np.log(1e-17) / shape if shape < 1 else -40 / shape - 4
+    t = np.linspace(low - np.log(rate), np.log((60 + 4 * shape) / rate), 1201)
+    return np.exp(t), np.exp(t) * (t[1] - t[0])
+
+
+def _counts(limit, first=0):
+    points = np.arange(first, limit, dtype=float)
+    return points, np.ones_like(points)
+
+
+def _gaussian_grid(mean, covariance):
+    root = np.linalg.cholesky(covariance)
+    points, weights = _product(*zip(_line(0, 1), _line(0, 1), strict=True))
+    return mean + points @ root.T, weights * np.linalg.det(root)
+
+
+STATES = np.array(list(itertools.product((0, 1), repeat=3)), float)
+ONE_HOT = np.eye(3)
+
+
+# --- Gaussians -----------------------------------------------------------------------
+
+
+def _moments(natural):
+    """Mean and covariance matrix from (θ₁, θ₂) in any of the three forms."""
+    theta, half = natural
+    half = np.asarray(half)
+    precision = -2 * (half if half.ndim == 2 else half * np.eye(2))
+    covariance = np.linalg.inv(precision)
+    return covariance @ theta, covariance
+
+
+def _gaussian_log_prob(x, natural):
+    mean, covariance = _moments(natural)
+    return stats.multivariate_normal(mean, covariance).logpdf(x)
+
+
+def _gaussian_natural(rng):
+    root = 0.4 * rng.normal(size=(2, 2)) + np.eye(2)
+    precision = root @ root.T
+    return precision @ rng.normal(size=2), -precision / 2
+
+
+def _free_gaussian(make, natural):
+    return FamilyCase(
+        make=make,
+        data=lambda rng, count: rng.normal(size=(count, 2)),
+        natural=natural,
+        log_prob=_gaussian_log_prob,
+        grid=lambda natural: _gaussian_grid(*_moments(natural)),
+        edge="infinite",
+        overcomplete=make is _full_gaussian,
+        plain=lambda: plain(make()),
+    )
+
+
+def _full_gaussian():
+    return Gaussian(dim=2)
+
+
+# --- Families of one's own -----------------------------------------------------------
+
+
+def truncated_poisson_psi(theta):
+    """Counts from 1 on: stable, where log(expm1(e^θ)) would overflow."""
+    rate = jnp.exp(theta)
+    return jnp.sum(rate + jnp.log(-jnp.expm1(-rate)))
+
+
+def negative_binomial_psi(theta, dispersion):
+    """Failures before r successes: −r log(1 − e^θ), θ = log(1 − p) < 0."""
+    inside = theta < 0
+    safe = jnp.where(inside, theta, -1)
+    value = -dispersion * jnp.log(-jnp.expm1(safe))
+    return jnp.sum(jnp.where(inside, value, jnp.inf))
+
+
+def categorical_psi(theta):
+    return logsumexp(theta)
+
+
+def identity(x):
+    return x
+
+
+def _log_factorial(x):
+    return -jnp.sum(jax.scipy.special.gammaln(x + 1))
+
+
+def _negative_binomial_base(x):
+    r = 2.5
+    terms = jax.scipy.special.gammaln(x + r) - jax.scipy.special.gammaln(x + 1)
+    return jnp.sum(terms - jax.scipy.special.gammaln(r))
+
+
+def truncated_poisson(*, separable):
+    return ExponentialFamily(
+        truncated_poisson_psi,
+        identity,
+        np.zeros(2),
+        _log_factorial,
+        separable=separable,
+    )
+
+
+def negative_binomial():
+    return ExponentialFamily(
+        negative_binomial_psi,
+        identity,
+        np.full(2, -1.0),
+        _negative_binomial_base,
+        params=np.float64(2.5),
+        separable=True,
+    )
+
+
+def categorical():
+    return ExponentialFamily(categorical_psi, identity, np.zeros(3))
+
+
+def _psi_of(natural, family):
+    return family.log_partition(natural)
+
+
+def plain(family):
+    """The same ψ, T and start without any closed form."""
+    return ExponentialFamily(
+        _psi_of,
+        family.sufficient_statistics,
+        jax.tree.map(np.asarray, family.natural_init),
+        family.log_base_measure,
+        params=family,
+        separable=family.separable,
+    )
+
+
+def _truncated_log_prob(x, theta):
+    rate = np.exp(theta)
+    return np.sum(stats.poisson.logpmf(x, rate) - np.log(-np.expm1(-rate)), -1)
+
+
+def _ising_log_prob(x, natural):
+    score = lambda row: (
+        sum(natural[0][i, int(row[i])] for i in range(3))
+        + sum(
+            natural[1][e, int(row[i]), int(row[j])]
+            for e, (i, j) in enumerate(itertools.combinations(range(3), 2))
+        )
+    )
+    total = special.logsumexp([score(row) for row in STATES])
+    return np.array([score(row) - total for row in x])
+
+
+def _count_case(make, psi_edge, first=0, **options):
+    return FamilyCase(
+        make=make,
+        data=lambda rng, count: first + rng.poisson(3.0, (count, 2)).astype(float),
+        grid=lambda natural: _product(*zip(*[_counts(140, first)] * 2, strict=True)),
+        edge=psi_edge,
+        **options,
+    )
+
+
+def _standard(rng):
+    return rng.normal(size=2)
+
+
+FAMILIES: dict[str, FamilyCase] = {
+    "gaussian": _free_gaussian(_full_gaussian, _gaussian_natural),
+    "diagonal_gaussian": _free_gaussian(
+        lambda: DiagonalGaussian(dim=2),
+        lambda rng: (rng.normal(size=2), -np.exp(rng.normal(size=2))),
+    ),
+    "isotropic_gaussian": _free_gaussian(
+        lambda: IsotropicGaussian(dim=2),
+        lambda rng: (rng.normal(size=2), -np.exp(rng.normal(size=()))),
+    ),
+    "spherical_gaussian": FamilyCase(
+        make=lambda: SphericalGaussian(variance=0.7, dim=2),
+        data=lambda rng, count: rng.normal(size=(count, 2)),
+        natural=_standard,
+        log_prob=lambda x, theta: stats.norm(0.7 * theta, 0.7**0.5).logpdf(x).sum(-1),
+        grid=lambda theta: _gaussian_grid(0.7 * theta, 0.7 * np.eye(2)),
+        plain=lambda: plain(SphericalGaussian(variance=0.7, dim=2)),
+    ),
+    "multinomial": FamilyCase(
+        make=lambda: Multinomial(dim=3),
+        data=lambda rng, count: rng.dirichlet(np.ones(3), count),
+        natural=lambda rng: rng.normal(size=3),
+        log_prob=lambda x, theta: stats.multinomial(1, special.softmax(theta)).logpmf(
+            x
+        ),
+        grid=lambda theta: (ONE_HOT, np.ones(3)),
+        edge="finite",
+        overcomplete=True,
+        plain=lambda: plain(Multinomial(dim=3)),
+    ),
+    "bernoulli": FamilyCase(
+        make=lambda: Bernoulli(dim=3),
+        data=lambda rng, count: rng.uniform(0.02, 0.98, (count, 3)),
+        natural=lambda rng: rng.normal(size=3),
+        log_prob=lambda x, theta: (
+            stats.bernoulli(special.expit(theta)).logpmf(x).sum(-1)
+        ),
+        grid=lambda theta: (STATES, np.ones(8)),
+        edge="finite",
+        plain=lambda: plain(Bernoulli(dim=3)),
+    ),
+    "poisson": _count_case(
+        lambda: Poisson(dim=2),
+        "finite",
+        natural=_standard,
+        log_prob=lambda x, theta: stats.poisson(np.exp(theta)).logpmf(x).sum(-1),
+        plain=lambda: plain(Poisson(dim=2)),
+    ),
+    "exponential": FamilyCase(
+        make=lambda: Exponential(dim=2),
+        data=lambda rng, count: rng.exponential(2.0, (count, 2)),
+        natural=lambda rng: -np.exp(rng.normal(size=2)),
+        log_prob=lambda x, theta: stats.expon(scale=-1 / theta).logpdf(x).sum(-1),
+        grid=lambda theta: _product(
+            *zip(*(_half_line(1.0, -rate) for rate in theta), strict=True)
+        ),
+        edge="infinite",
+        plain=lambda: plain(Exponential(dim=2)),
+    ),
+    "gamma": FamilyCase(
+        make=lambda: Gamma(dim=1),
+        data=lambda rng, count: rng.gamma(2.0, 1.5, (count, 1)),
+        natural=lambda rng: (
+            np.exp(rng.normal(size=1)) - 0.7,
+            -np.exp(rng.normal(size=1)),
+        ),
+        log_prob=lambda x, natural: (
+            stats.gamma(natural[0] + 1, scale=-1 / natural[1]).logpdf(x).sum(-1)
+        ),
+        grid=lambda natural: _product(
+            *zip(_half_line(natural[0][0] + 1, -natural[1][0]), strict=True)
+        ),
+        edge="infinite",
+        plain=lambda: plain(Gamma(dim=1)),
+    ),
+    "ising": FamilyCase(
+        make=lambda: Ising(dim=3),
+        data=lambda rng, count: rng.integers(0, 2, (count, 3)).astype(float),
+        natural=lambda rng: (rng.normal(size=(3, 2)), rng.normal(size=(3, 2, 2))),
+        log_prob=_ising_log_prob,
+        grid=lambda natural: (STATES, np.ones(8)),
+        edge="finite",
+        overcomplete=True,
+    ),
+    "truncated_poisson": _count_case(
+        lambda: truncated_poisson(separable=True),
+        "finite",
+        first=1,
+        natural=_standard,
+        log_prob=_truncated_log_prob,
+    ),
+    "truncated_poisson_dense": _count_case(
+        lambda: truncated_poisson(separable=False),
+        "finite",
+        first=1,
+        natural=_standard,
+        log_prob=_truncated_log_prob,
+    ),
+    "negative_binomial": _count_case(
+        negative_binomial,
+        "finite",
+        natural=lambda rng: -np.exp(rng.uniform(-0.7, 0.5, size=2)),
+        log_prob=lambda x, theta: stats.nbinom(2.5, -np.expm1(theta)).logpmf(x).sum(-1),
+    ),
+    "categorical": FamilyCase(
+        make=categorical,
+        data=lambda rng, count: rng.dirichlet(np.ones(3), count),
+        natural=lambda rng: rng.normal(size=3),
+        log_prob=lambda x, theta: stats.multinomial(1, special.softmax(theta)).logpmf(
+            x
+        ),
+        grid=lambda theta: (ONE_HOT, np.ones(3)),
+        edge="finite",
+        overcomplete=True,
+    ),
+}
+
+
+def naturals(case: FamilyCase, rng: Generator, count: int, dtype=np.float64):
+    """Random natural parameters, stacked along a leading axis."""
+    drawn = [case.natural(rng) for _ in range(count)]
+    return jax.tree.map(lambda *leaves: np.stack(leaves).astype(dtype), *drawn)
+
+
+def one(tree, index):
+    """A member of stacked parameters, in float64 NumPy."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf[index], np.float64), tree)
+
+
+def flat(tree, lead=1):
+    """Leaves side by side, `[*lead, n]`."""
+    leaves = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(tree)]
+    shape = leaves[0].shape[:lead]
+    return np.concatenate([leaf.reshape(*shape, -1) for leaf in leaves], axis=-1)
+
+
+def raw_means(statistics):
+    """Mean parameters of leaf statistics, for Gaussians out of centred moments."""
+    if not isinstance(statistics, Moments):
+        return statistics
+    mean, covariance = statistics.mean, statistics.covariance
+    if statistics.form == "full":
+        return mean, covariance + mean[..., :, None] * mean[..., None, :]
+    if statistics.form == "diagonal":
+        return mean, covariance + mean**2
+    return mean, mean.shape[-1] * covariance + (mean**2).sum(-1)
+
+
+def smoothed_leaves(family, x):
+    """Statistics of rows as `agglomerate` smooths them by default."""
+    smoothing = family.default_smoothing(x, None)
+    statistics = family.leaf_statistics(x)
+    if smoothing is None:
+        return statistics
+    return smoothing(statistics, jnp.ones(len(x)))[0]

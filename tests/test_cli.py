@@ -1,0 +1,519 @@
+"""The command line: the demo, files of every kind, and what it says of bad ones."""
+
+import argparse
+import csv
+import gzip
+import io
+import re
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse
+from scipy.cluster import hierarchy
+
+from bregjax import Dendrogram, __version__, dendrogram_purity
+from bregjax.__main__ import build_parser, main
+from bregjax._cli import array_files
+from bregjax._cli.columns import ColumnChoice
+from bregjax._cli.smoothing_choice import (
+    choose_smoothing,
+    describe_smoothing,
+    parse_smoothing,
+)
+from bregjax._cli.tables import read_table
+from bregjax.datasets import load_glass
+from bregjax.families import FAMILIES, named_family
+from bregjax.moments import Moments
+from bregjax.smoothing import Adding, Blur, Mixing
+
+ROOT = Path(__file__).parents[1]
+OUTPUTS = ["dendrogram.png", "labels.csv", "linkage.npy", "tree.npz", "tree.nwk"]
+X = np.array([[0.5, 10.0], [1.5, 11.0], [-2.0, 1e3], [0.25, 0.0]])
+
+
+def rows_of(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+# --- the demo ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """The output folder and what was printed."""
+    folder = tmp_path_factory.mktemp("demo") / "deep" / "folder"
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        assert main(["demo", "--output", str(folder)]) == 0
+    return folder, printed.getvalue()
+
+
+def test_demo_writes_a_tree_that_scipy_takes(demo):
+    folder, _ = demo
+    assert sorted(path.name for path in folder.iterdir()) == OUTPUTS
+    z = np.load(folder / "linkage.npy")
+    assert hierarchy.is_valid_linkage(z)
+    tree = Dendrogram.load(folder / "tree.npz")
+    assert np.array_equal(tree.linkage(), z)
+    newick = (folder / "tree.nwk").read_text("utf-8")
+    assert sorted(map(int, re.findall(r"[(,](\d+):", newick))) == list(range(214))
+
+
+def test_demo_labels_go_with_the_tree(demo):
+    folder, _ = demo
+    header, *rows = rows_of(folder / "labels.csv")
+    assert header == ["row", "cluster", "type"]
+    tree, glass = Dendrogram.load(folder / "tree.npz"), load_glass()
+    assert [int(row[0]) for row in rows] == list(range(214))
+    assert [int(row[1]) for row in rows] == tree.cut(num_clusters=6).tolist()
+    types = [glass.class_names[label] for label in glass.labels.tolist()]
+    assert [row[2] for row in rows] == types
+
+
+def test_demo_tells_the_purity_it_got(demo):
+    folder, printed = demo
+    purity = dendrogram_purity(
+        Dendrogram.load(folder / "tree.npz"), load_glass().labels
+    )
+    assert f"purity     {purity:.4f}" in printed
+    ward = hierarchy.linkage(load_glass().x, "ward")
+    ward_purity = dendrogram_purity(Dendrogram.from_linkage(ward), load_glass().labels)
+    assert f"{ward_purity:.4f} for Ward's method" in printed
+    assert purity > ward_purity
+
+
+def test_demo_tells_the_time(demo):
+    _, printed = demo
+    match = re.search(r"seconds    (\S+) to compile, (\S+) to run", printed)
+    assert match
+    assert 0 < float(match[1]) < 600
+    assert float(match[2]) < 60
+
+
+def test_demo_prints_what_the_readme_shows(demo):
+    folder, printed = demo
+    readme = (ROOT / "README.md").read_text("utf-8")
+    (shown,) = re.findall(r"^```text\n(bregjax .*?)^```$", readme, re.M | re.S)
+    varying = ("bregjax ", "seconds ", "written to ")
+    stable = lambda text: [w for w in text.splitlines() if not w.startswith(varying)]
+    assert stable(printed) == stable(shown)
+    assert len(printed.splitlines()) == len(shown.splitlines())
+    assert f"written to {folder}" in printed
+
+
+def test_demo_picture_is_not_blank(demo):
+    folder, _ = demo
+    data = (folder / "dendrogram.png").read_bytes()
+    assert data.startswith(b"\x89PNG")
+    assert len(data) > 20_000
+
+
+def test_module_runs():
+    done = subprocess.run(
+        [sys.executable, "-m", "bregjax", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{__version__}\n"
+
+
+# --- tables ------------------------------------------------------------------------
+
+
+def _write_text(path: Path, text: str) -> None:
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text, encoding="utf-8")
+
+
+def _lines(mark: str, *, header: bool) -> str:
+    lines = [mark.join(map(repr, row)) for row in X.tolist()]
+    return "\n".join([f"u{mark}v"] * header + lines) + "\n"
+
+
+WRITERS = {
+    "a.csv": lambda p: _write_text(p, _lines(",", header=True)),
+    "b.csv": lambda p: _write_text(p, _lines(",", header=False)),
+    "c.csv": lambda p: _write_text(p, _lines(";", header=True)),
+    "d.tsv": lambda p: _write_text(p, _lines("\t", header=True)),
+    "e.txt": lambda p: _write_text(p, _lines("  ", header=False)),
+    "f.csv.gz": lambda p: _write_text(p, _lines(",", header=True)),
+    "bom.csv": lambda p: _write_text(p, "\ufeff" + _lines(",", header=True)),
+    "blank.csv": lambda p: _write_text(p, "\n" + _lines(", ", header=True) + ",\n"),
+    "crlf.csv": lambda p: p.write_bytes(
+        _lines(",", header=True).replace("\n", "\r\n").encode()
+    ),
+    "savetxt.txt": lambda p: np.savetxt(p, X, header="u v"),
+    "a.npy": lambda p: np.save(p, X),
+    "f.npy": lambda p: np.save(p, np.asfortranarray(X)),
+    "a.npz": lambda p: np.savez(p, X=X, other=np.ones(3)),
+    "only.npz": lambda p: np.savez(p, points=X),
+    "csr.npz": lambda p: scipy.sparse.save_npz(p, scipy.sparse.csr_array(X)),
+    "coo.npz": lambda p: scipy.sparse.save_npz(p, scipy.sparse.coo_matrix(X)),
+    "a.mtx": lambda p: scipy.io.mmwrite(p, scipy.sparse.coo_matrix(X)),
+    "dense.mtx": lambda p: scipy.io.mmwrite(p, X),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_kind_of_file_gives_the_same_table(name, tmp_path):
+    WRITERS[name](tmp_path / name)
+    table = read_table(tmp_path / name, ColumnChoice())
+    assert table.x.dtype == np.float64
+    assert np.array_equal(table.x, X)
+    assert (table.labels, table.names, table.weights) == (None, None, None)
+
+
+NAMED = "name,u,w,kind,v\np,0.5,2,yes,10\nq,1.5,3,no,11\n"
+
+
+@pytest.mark.parametrize("by", [("name", "w", "kind"), ("0", "2", "-2")])
+def test_columns_by_name_and_number(by, tmp_path):
+    _write_text(tmp_path / "a.csv", NAMED)
+    choice = ColumnChoice(names=by[0], weights=by[1], labels=by[2])
+    table = read_table(tmp_path / "a.csv", choice)
+    assert np.array_equal(table.x, X[:2])
+    assert table.weights is not None
+    assert table.weights.tolist() == [2, 3]
+    assert (table.names, table.labels) == (["p", "q"], ["yes", "no"])
+    assert table.label_name == "kind"
+    assert table.place(1, 1) == "line 3, column 'v'"
+
+
+def test_header_can_be_forced(tmp_path):
+    _write_text(tmp_path / "a.csv", "2019,2020\n1,2\n3,4\n")
+    path, none = tmp_path / "a.csv", ColumnChoice()
+    assert read_table(path, none).x.shape == (3, 2)
+    assert read_table(path, none, header="no").x.shape == (3, 2)
+    dropped = read_table(path, ColumnChoice(drop=("2019",)), header="yes")
+    assert dropped.x.tolist() == [[2], [4]]
+
+
+def test_labels_in_arrays(tmp_path):
+    np.savez(tmp_path / "a.npz", X=X, y=[1, 1, 2, 2], kind=list("abab"), w=np.ones(4))
+    table = read_table(tmp_path / "a.npz", ColumnChoice(weights="w"))
+    assert table.labels == ["1", "1", "2", "2"]
+    assert table.weights is not None
+    assert read_table(tmp_path / "a.npz", ColumnChoice(labels="kind")).labels == [
+        *"abab"
+    ]
+    by_column = read_table(tmp_path / "a.npz", ColumnChoice(labels="1"))
+    assert by_column.labels == ["10", "11", "1000", "0"]
+    assert by_column.x.tolist() == X[:, :1].tolist()
+
+
+# --- clustering a file -------------------------------------------------------------
+
+
+def run(tmp_path, *words) -> tuple[np.ndarray, list[list[str]]]:
+    """The linkage matrix and the rows of labels.csv of a run."""
+    folder = tmp_path / "out"
+    assert main(["cluster", *map(str, words), "--output", str(folder)]) == 0
+    return np.load(folder / "linkage.npy"), rows_of(folder / "labels.csv")
+
+
+def test_cut_by_cost(tmp_path, capsys):
+    np.save(tmp_path / "a.npy", [0, 0, 3, 5, 40])
+    words = [tmp_path / "a.npy", "--family", "poisson", "--max-cost", "1"]
+    z, (header, *rows) = run(tmp_path, *words)
+    assert header == ["row", "cluster"]
+    assert [row[1] for row in rows] == ["0", "0", "1", "1", "2"]
+    heights = [0, 0.25267154, 8 * np.log(2), 44.53572688]
+    assert np.allclose(z[:, 2], heights, atol=1e-8)
+    printed = capsys.readouterr().out
+    assert "clusters   3, of 2, 2, 1 points" in printed
+    assert "costing 0 to 44.54 nats" in printed
+    assert "purity" not in printed
+
+
+def test_weights_names_and_labels(tmp_path, capsys):
+    text = "who,n,times,kind\nann,1,3,x\nbob's,4,1,y\ncy,10,2,y\n"
+    _write_text(tmp_path / "a.csv", text)
+    words = ["--names", "who", "--weights", "times", "--labels", "kind"]
+    z, rows = run(tmp_path, tmp_path / "a.csv", "--family", "poisson", *words)
+    assert np.allclose(z[:, 2], [1.62786693, 9.35892266], atol=1e-8)
+    assert rows == [
+        ["row", "name", "cluster", "kind"],
+        ["0", "ann", "0", "x"],
+        ["1", "bob's", "0", "y"],
+        ["2", "cy", "1", "y"],
+    ]
+    assert "'bob''s'" in (tmp_path / "out" / "tree.nwk").read_text("utf-8")
+    printed = capsys.readouterr().out
+    assert "3 points, 1 columns, 2 known classes, weights of 6 in all" in printed
+    assert "purity     0.6667 against" in printed
+
+
+def test_sparse_counts_give_the_dense_tree(tmp_path):
+    counts = np.random.default_rng(3).poisson(0.05, (40, 300))
+    np.save(tmp_path / "dense.npy", counts)
+    scipy.sparse.save_npz(tmp_path / "s.npz", scipy.sparse.csr_array(counts))
+    dense, _ = run(tmp_path, tmp_path / "dense.npy", "--family", "poisson", "--quiet")
+    sparse, _ = run(tmp_path, tmp_path / "s.npz", "--family", "poisson", "--quiet")
+    assert np.array_equal(dense, sparse)
+
+
+def test_quiet_is_quiet(tmp_path, capfd):
+    np.save(tmp_path / "a.npy", [0, 0, 3, 5, 40])
+    run(tmp_path, tmp_path / "a.npy", "--family", "poisson", "--quiet")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_without_matplotlib_the_rest_is_written(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "bregjax.plotting", raising=False)
+    np.save(tmp_path / "a.npy", [0, 0, 3, 5, 40])
+    run(tmp_path, tmp_path / "a.npy", "--family", "poisson")
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == OUTPUTS[1:]
+    out, err = capsys.readouterr()
+    assert "no picture without matplotlib: pip install matplotlib" in err
+    assert "dendrogram.png" not in out
+
+
+# --- smoothing ---------------------------------------------------------------------
+
+
+def chosen(text, family_name, x, weights=None):
+    family = named_family(family_name).for_data(x)
+    return choose_smoothing(parse_smoothing(text), family, x, weights)
+
+
+@pytest.mark.parametrize(
+    "name", ["gaussian", "diagonal_gaussian", "isotropic_gaussian"]
+)
+def test_bandwidths(name):
+    x = np.random.default_rng(5).normal(size=(50, 3)) * [1, 2, 3]
+    rule = x.std(axis=0, ddof=1) * (4 / (5 * 50)) ** (1 / 7)
+    number = chosen("0.25", name, x)
+    assert isinstance(number, Blur)
+    assert number.bandwidth == 0.25
+    for text in ("normal-reference", "normal_reference_n"):
+        one = chosen(text, name, x)
+        assert isinstance(one, Blur)
+        assert np.allclose(one.bandwidth, rule.mean())
+    each = chosen("normal-reference-nd", name, x)
+    assert isinstance(each, Blur)
+    assert np.allclose(each.bandwidth, rule)
+    assert chosen("none", name, x) is None
+    auto = chosen("auto", name, x)
+    expected = rule if name == "diagonal_gaussian" else rule.mean()
+    assert isinstance(auto, Blur)
+    assert np.allclose(auto.bandwidth, expected)
+
+
+def test_bernstein_counts_the_whole_table():
+    x = np.array([[3.0, 1, 0], [2, 2, 2]])
+    smoothing = chosen("bernstein", "multinomial", x)
+    assert isinstance(smoothing, Mixing)
+    log_term, p, size = np.log(20), 1 / 3, 10
+    bound = np.sqrt(2 * p * (1 - p) * log_term / size) + log_term / (3 * size)
+    assert np.allclose(smoothing.amount, 3 * bound / (1 + 3 * bound))
+
+
+@pytest.mark.parametrize("name", ["multinomial", "bernoulli", "ising"])
+def test_a_share_mixes_with_the_uniform(name):
+    smoothing = chosen("0.1", name, np.array([[1.0, 0], [0, 1]]))
+    assert isinstance(smoothing, Mixing)
+    assert smoothing.amount == 0.1
+    leaves = (
+        smoothing.center if isinstance(smoothing.center, tuple) else [smoothing.center]
+    )
+    uniform = [
+        np.full(np.shape(leaf), 0.5 ** (np.ndim(leaf) > 2) * 0.5) for leaf in leaves
+    ]
+    for leaf, expected in zip(leaves, uniform, strict=True):
+        assert np.array_equal(leaf, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("poisson", np.array([[0.0, 2]]), np.array([[0.5, 2.5]])),
+        ("exponential", np.array([[0.0, 2]]), np.array([[0.5, 2.5]])),
+        ("gamma", (np.zeros((1, 2)), np.ones((1, 2))), (-0.5, 1.0)),
+    ],
+)
+def test_an_amount_is_added(name, before, after):
+    smoothing = chosen("0.5", name, np.array([[1.0, 2.0]]))
+    assert isinstance(smoothing, Adding)
+    smoothed, _ = smoothing(before, np.ones(1))  # pyright: ignore[reportArgumentType]
+    for got, expected in zip(smoothed, after, strict=True):
+        assert np.allclose(got, expected)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_describes_what_auto_came_to(name):
+    x = np.array([[1.0, 1.0], [1.0, 0.0]]) + (name in ("gamma", "exponential"))
+    smoothing = chosen("auto", name, x)
+    words = describe_smoothing("auto", smoothing)
+    assert words.endswith("(auto)")
+    assert ("none needed" in words) == (smoothing is None)
+
+
+@pytest.mark.parametrize("text", ["-1", "0", "inf", "nan", "soft", ""])
+def test_bad_smoothing(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="must be one of auto, none"):
+        parse_smoothing(text)
+
+
+# --- errors ------------------------------------------------------------------------
+
+GOOD = "u,v,kind\n1,2,a\n3,4,a\n5,7,b\n"
+ERRORS = {
+    "no file": (None, "", r"a\.csv: No such file"),
+    "ending": ("a.xls", "", r"a\.xls: the ending of its name is none of \.csv"),
+    "empty": ("", "", "the file is empty"),
+    "header alone": ("u,v\n", "", "has a header and no rows.*--header no"),
+    "ragged": ("1,2\n3\n", "", "line 2 has 1 cells and the first has 2"),
+    "text": (GOOD, "", "got 'a' on line 2, column 'kind'. .* say --labels"),
+    "missing": ("u,v\n1,\n", "", "got '' on line 2, column 'v'. Drop or impute"),
+    "nan": ("u,v\n1,2\n3,nan\n", "", "got 'nan' on line 3, column 'v'"),
+    "inf": ("1,2\n3,inf\n", "", "got 'inf' on line 2, column 1"),
+    "comma": ("u;v\n1,5;2\n", "", "decimal points instead of commas"),
+    "no column": (
+        GOOD,
+        "--labels knd",
+        "'knd' is no column; its columns are u, v, kind",
+    ),
+    "no number": (GOOD, "--labels 3", "3 is no column; there are 3, from 0 to 2"),
+    "no header": ("1,2\n", "--labels u", "has no header, so columns go by number"),
+    "twice": ("u,u\n1,2\n", "--labels u", r"name of columns \[0, 1\]. Give its number"),
+    "nothing left": ("1,2\n", "--drop 0 --drop 1", "no column is left to cluster"),
+    "empty label": (
+        "u,k\n1,a\n2,\n",
+        "--labels k",
+        "must have a label; got '' in row 1",
+    ),
+    "names as labels": (GOOD, "--labels u --drop kind", "all 3 differ.* say --names"),
+    "k too large": (GOOD, "--labels kind --num-clusters 4", "from 1 to 3.*; got 4"),
+    "k zero": (GOOD, "--labels kind --num-clusters 0", "from 1 to 3.*; got 0"),
+    "nan cost": (GOOD, "--labels kind --max-cost nan", "--max-cost must be a number"),
+    "weight": ("u,w\n1,1\n2,0\n", "--weights w", "positive; got 0.0 at line 3"),
+    "negative": (
+        "a,b,c\n1,2,3\n4,-5,6\n",
+        "--family poisson --drop a",
+        r"a\.csv: the data must be non-negative .* got -5.0 at line 3, column 'b'",
+    ),
+    "empty row": (
+        "3,1\n0,0\n2,2\n",
+        "--family multinomial",
+        "positive total in every row .* at line 2",
+    ),
+    "no smoothing": (
+        GOOD,
+        "--labels kind --family gaussian --smoothing none",
+        "without a finite cost .* Here that is --smoothing auto",
+    ),
+    "share": ("1,2\n", "--family multinomial --smoothing 2", "below 1; got 2"),
+    "for Gaussians": (
+        "1,2\n",
+        "--family poisson --smoothing normal-reference",
+        "Gaussians with a free variance, and Poisson is none",
+    ),
+    "for categories": (
+        "1,2\n",
+        "--family gaussian --smoothing bernstein",
+        "bernstein is for proportions .* --family multinomial",
+    ),
+    "for none": ("1,2\n", "--family ward --smoothing 1", "has no effect on Spherical"),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors_are_one_sentence(case, tmp_path, capsys, monkeypatch):
+    text, options, message = ERRORS[case]
+    monkeypatch.chdir(tmp_path)
+    name = text if text == "a.xls" else "a.csv"
+    if text is not None:
+        Path(name).write_text(text, encoding="utf-8")
+    assert main(["cluster", name, *options.split(), "--quiet"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("bregjax: error: ")
+    assert err.count("\n") == 1
+    assert re.search(message, err), err
+
+
+ARRAY_ERRORS = {
+    "which": (lambda p: np.savez(p, a=X, b=X), "not clear; the file holds a, b.*X"),
+    "length": (
+        lambda p: np.savez(p, X=X, k=[1]),
+        r"array k must .* the 4 rows; got .*1",
+    ),
+    "objects": (lambda p: np.savez(p, X=np.array([{}])), "allow_pickle"),
+    "text": (lambda p: np.savez(p, X=np.array(["a"])), "must be a matrix of real num"),
+    "nan": (lambda p: np.savez(p, X=[[0, np.nan]]), "got nan in row 0, column 1"),
+    "broken": (lambda p: p.write_bytes(b"PK\x03\x04 and no more"), "a.npz: "),
+}
+
+
+@pytest.mark.parametrize("case", ARRAY_ERRORS)
+def test_errors_of_array_files(case, tmp_path, capsys):
+    write, message = ARRAY_ERRORS[case]
+    path = tmp_path / "a.npz"
+    write(path)
+    words = ["--labels", "k"] if case == "length" else []
+    assert main(["cluster", str(path), *words, "--quiet"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert re.search(message, err), err
+
+
+def test_sparse_too_large_names_the_dense_size(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(array_files, "_memory", lambda: 16 * 2.0**30)
+    entries = (np.ones(2), ([0, 79_999], [0, 399_999]))
+    matrix = scipy.sparse.csr_array(entries, shape=(80_000, 400_000))
+    scipy.sparse.save_npz(tmp_path / "big.npz", matrix)
+    assert main(["cluster", str(tmp_path / "big.npz"), "--quiet"]) == 2
+    err = capsys.readouterr().err
+    assert re.search(r"80,000 rows .* 238\.4 GiB when dense.* \(2\.0 GiB\)", err), err
+
+
+def test_output_that_is_a_file(tmp_path, capsys):
+    np.save(tmp_path / "a.npy", X)
+    words = ["cluster", str(tmp_path / "a.npy"), "--output", str(tmp_path / "a.npy")]
+    assert main(words) == 2
+    assert "a.npy: File exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("", "the following arguments are required: COMMAND"),
+        ("cluster", "the following arguments are required: FILE"),
+        ("cluster a.csv --num-clusters 2 --max-cost 1", "not allowed with"),
+        ("cluster a.csv --num-clusters two", "invalid int value: 'two'"),
+        ("cluster a.csv --family normal", "invalid choice: 'normal'"),
+        ("cluster a.csv --smoothing -1", "must be one of auto, .*; got '-1'"),
+        ("cluster a.csv --engine fast", "invalid choice: 'fast'"),
+    ],
+)
+def test_errors_of_options(words, message, capsys):
+    with pytest.raises(SystemExit) as leaving:
+        main(words.split())
+    assert leaving.value.code == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert re.search(message, err), err
+
+
+def test_families_may_be_written_with_hyphens():
+    options = build_parser().parse_args(
+        ["cluster", "a", "--family", "Diagonal-Gaussian"]
+    )
+    assert options.family == "diagonal_gaussian"
+
+
+def test_gaussian_leaves_are_moments():
+    """What `choose_smoothing` takes for families of a free variance are those."""
+    for name in ("gaussian", "diagonal_gaussian", "isotropic_gaussian"):
+        family = named_family(name).for_data(X)
+        assert isinstance(family.leaf_statistics(X), Moments)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,670 @@
+"""Cluster models: the paper's definitions, the overrides, derivatives, hostile numbers."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import mpmath as mp
+import numpy as np
+import pytest
+from family_cases import (
+    FAMILIES,
+    flat,
+    identity,
+    plain,
+    raw_means,
+    smoothed_leaves,
+    truncated_poisson_psi,
+)
+
+from bregjax._result import Result
+from bregjax.cluster_model import BregmanModel, MeanState
+from bregjax.families import (
+    DiagonalGaussian,
+    Exponential,
+    ExponentialFamily,
+    Gamma,
+    Gaussian,
+    IsotropicGaussian,
+    Multinomial,
+    NaturalModel,
+    Poisson,
+    SphericalGaussian,
+)
+from bregjax.moments import Moments
+from bregjax.smoothing import blur
+
+NAMES = list(FAMILIES)
+CLOSED = [name for name in NAMES if FAMILIES[name].plain is not None]
+every_family = pytest.mark.parametrize("name", NAMES)
+NUM_LEAVES = 8
+
+
+@jax.jit
+def _states(model, statistics, weights):
+    """Two clusters of four leaves, each made by two balanced rounds of unions."""
+    leaves = model.leaves(statistics, weights)
+    at = lambda state, index: jax.tree.map(lambda leaf: leaf[np.array(index)], state)
+    pairs = model.union(at(leaves, [0, 1, 4, 5]), at(leaves, [2, 3, 6, 7]))
+    clusters = model.union(at(pairs, [0, 2]), at(pairs, [1, 3]))
+    return leaves, pairs, clusters
+
+
+@jax.jit
+def _costs(model, a, b):
+    return {
+        "cost": model.merge_cost(a, b),
+        "cross": model.cross_cost(a, b),
+        "union": model.union(a, b),
+        "result": model.result(a),
+    }
+
+
+def _take(state, index):
+    return jax.tree.map(lambda leaf: leaf[np.array(index)], state)
+
+
+def _sample(name):
+    case, rng = FAMILIES[name], np.random.default_rng(11)
+    family = case.make()
+    x = case.data(rng, NUM_LEAVES)
+    weights = rng.uniform(0.5, 2, NUM_LEAVES)
+    return family, x, weights
+
+
+@functools.cache
+def _computed(name, precision):
+    """Clusters a and b of smoothed rows, and every cost between a, b and leaf 0."""
+    family, x, weights = _sample(name)
+    x, weights = x.astype(precision), weights.astype(precision)
+    with jax.enable_x64(precision == "float64"):
+        model = family.cluster_model()
+        statistics = jax.tree.map(
+            lambda leaf: jnp.asarray(leaf, precision), smoothed_leaves(family, x)
+        )
+        leaves, _, clusters = _states(model, statistics, weights)
+        one = jax.tree.map(
+            lambda c, leaf: jnp.concatenate([c, leaf[:1]]), clusters, leaves
+        )
+        first, second = np.divmod(np.arange(9), 3)
+        pairs = _costs(model, _take(one, first), _take(one, second))
+        assert pairs["cost"].dtype == precision
+        facts = {
+            "costs": pairs["cost"].reshape(3, 3),
+            "cross": jnp.diagonal(pairs["cross"]).reshape(3, 3),
+            "union": pairs["union"],
+            "result": pairs["result"],
+            "clusters": clusters,
+            "statistics": statistics,
+        }
+        return family, weights, jax.tree.map(np.asarray, facts)
+
+
+# --- The contract of ClusterModel ----------------------------------------------------
+
+
+@every_family
+def test_merge_cost_is_symmetric_and_zero_between_equals(name):
+    _, _, facts = _computed(name, "float64")
+    costs = facts["costs"]
+    np.testing.assert_array_equal(facts["result"], Result.CONVERGED)
+    np.testing.assert_array_equal(np.diagonal(costs), 0)
+    np.testing.assert_allclose(costs, costs.T, rtol=1e-12)
+    assert (costs[~np.eye(3, dtype=bool)] > 1e-4).all()
+
+
+@every_family
+def test_cross_cost_is_the_merge_cost_to_rounding(name):
+    _, _, facts = _computed(name, "float64")
+    np.testing.assert_allclose(facts["cross"], facts["costs"], atol=1e-11)
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_float32_costs_agree_with_float64(name):
+    _, _, low = _computed(name, "float32")
+    _, _, high = _computed(name, "float64")
+    off = ~np.eye(3, dtype=bool)
+    np.testing.assert_allclose(low["costs"][off], high["costs"][off], rtol=2e-5)
+    np.testing.assert_array_equal(np.diagonal(low["costs"]), 0)
+    np.testing.assert_allclose(low["cross"], high["costs"], atol=2e-5)
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_union_is_commutative_and_associative(name, x64):
+    family, _, facts = _computed(name, "float64")
+    model, clusters = family.cluster_model(), facts["clusters"]
+    union = facts["union"]
+    np.testing.assert_allclose(
+        flat(_take(union, [1])), flat(_take(union, [3])), rtol=1e-13, atol=1e-13
+    )
+    a, b = _take(clusters, [0]), _take(clusters, [1])
+    left = model.union(model.union(a, b), a)
+    right = model.union(a, model.union(b, a))
+    np.testing.assert_allclose(flat(left), flat(right), rtol=1e-12, atol=1e-13)
+
+
+# --- The paper's definitions ---------------------------------------------------------
+
+
+def _cluster_cost(family, means, weights, centre):
+    """φ(C) = Σ w B_ψ*(τ, τ(C)), Definition 3.2, in plain NumPy."""
+    natural = flat(centre.maximiser, 0)
+    at = flat(_weighted(means, weights), 0)
+    divergence = (
+        np.array(
+            [
+                float(family.conjugate(one).value) - float(centre.value)
+                for one in _members(means)
+            ]
+        )
+        - (flat(means) - at) @ natural
+    )
+    return weights @ divergence
+
+
+def _weighted(tree, weights):
+    share = weights / weights.sum()
+    return jax.tree.map(lambda leaf: jnp.tensordot(share, leaf, 1), tree)
+
+
+def _members(tree):
+    count = len(jax.tree.leaves(tree)[0])
+    return [jax.tree.map(lambda leaf, i=i: leaf[i], tree) for i in range(count)]
+
+
+@every_family
+def test_merge_cost_is_the_rise_of_the_cluster_cost(name, x64):
+    """Definition 3.7 with the conjugate alone."""
+    family, weights, facts = _computed(name, "float64")
+    means = raw_means(
+        jax.tree.map(
+            jnp.asarray,
+            facts["statistics"],
+        )
+    )
+    solve = _Solver(family)
+    costs = []
+    for part in ([0, 1, 2, 3], [4, 5, 6, 7], range(8)):
+        index = np.array(part)
+        members = jax.tree.map(lambda leaf, i=index: leaf[i], means)
+        share = weights[index]
+        centre = solve(_weighted(members, share))
+        costs.append(_cluster_cost(solve, members, share, centre))
+    rise = costs[2] - costs[0] - costs[1]
+    np.testing.assert_allclose(facts["costs"][0, 1], rise, rtol=1e-9)
+
+
+class _Solver:
+    """The conjugate of a family, compiled once."""
+
+    def __init__(self, family):
+        self._solve = _conjugate
+        self._family = family
+
+    def __call__(self, mean):
+        return self._solve(self._family, mean)
+
+    def conjugate(self, mean):
+        return self(mean)
+
+
+@jax.jit
+def _conjugate(family, mean):
+    return family.conjugate(mean)
+
+
+LIKELIHOOD = [name for name in NAMES if name not in ("ising", "bernoulli")]
+
+
+@pytest.mark.parametrize("name", LIKELIHOOD)
+def test_merge_cost_is_the_log_likelihood_lost(name, x64):
+    """Theorem 4.9 on unsmoothed rows, with SciPy's densities."""
+    case = FAMILIES[name]
+    family, x, weights = _sample(name)
+    model = family.cluster_model()
+    statistics = family.leaf_statistics(x)
+    _, _, clusters = _states(model, statistics, weights)
+    cost = model.merge_cost(_take(clusters, [0]), _take(clusters, [1]))[0]
+    means = raw_means(statistics)
+    likelihoods = []
+    for part in (slice(0, 4), slice(4, 8), slice(0, 8)):
+        members = jax.tree.map(lambda leaf, s=part: leaf[s], means)
+        solution = _conjugate(family, _weighted(members, weights[part]))
+        natural = jax.tree.map(np.asarray, solution.maximiser)
+        if name in ("multinomial", "categorical"):
+            # Rows are proportions: the expected log-probability of one trial.
+            log_p = flat(members) @ (natural - np.log(np.exp(natural).sum()))
+        else:
+            log_p = case.log_prob(x[part], natural)
+        likelihoods.append(weights[part] @ log_p)
+    lost = likelihoods[0] + likelihoods[1] - likelihoods[2]
+    np.testing.assert_allclose(cost, lost, rtol=1e-9)
+
+
+# --- Overrides -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_closed_forms_are_what_psi_alone_gives(name, x64):
+    """Conjugate, natural parameter, union and merge cost, by the solver and ψ."""
+    case = FAMILIES[name]
+    family, weights, facts = _computed(name, "float64")
+    other = case.plain()
+    assert type(other.cluster_model()) is NaturalModel
+    model = NaturalModel(other)
+    means = raw_means(jax.tree.map(jnp.asarray, facts["statistics"]))
+    leaves = model.leaves(means, weights)
+    np.testing.assert_array_equal(model.result(leaves), Result.CONVERGED)
+    for i, mean in enumerate(_members(means)):
+        closed = _conjugate(family, mean)
+        np.testing.assert_allclose(leaves.value[i], closed.value, rtol=1e-9, atol=1e-9)
+        if not case.overcomplete:
+            natural = flat(closed.maximiser, 0)
+            np.testing.assert_allclose(leaves.natural[i], natural, rtol=1e-7)
+    # Clusters by their means and weights: the solver's start does not matter.
+    rows = [np.arange(4), np.arange(4, 8)]
+    members = [jax.tree.map(lambda leaf, r=r: leaf[r], means) for r in rows]
+    pooled = [
+        _weighted(part, weights[r]) for part, r in zip(members, rows, strict=True)
+    ]
+    both = model.leaves(
+        jax.tree.map(lambda *leaves: jnp.stack(leaves), *pooled),
+        np.array([weights[r].sum() for r in rows]),
+    )
+    found = _costs(model, _take(both, [0, 0]), _take(both, [1, 0]))
+    np.testing.assert_allclose(found["cost"][0], facts["costs"][0, 1], rtol=1e-9)
+    np.testing.assert_array_equal(found["cost"][1], 0)
+    centre = _weighted(means, weights)
+    np.testing.assert_allclose(found["union"].mean[0], flat(centre, 0), rtol=1e-12)
+
+
+# --- Derivatives ---------------------------------------------------------------------
+
+
+def _cost_of_rows(family, smoothing, x, weights):
+    """Δ between the union of the first two rows and the union of the rest (two)."""
+    statistics = family.leaf_statistics(x)
+    if smoothing is not None:
+        statistics, weights = smoothing(statistics, weights)
+    model = family.cluster_model()
+    leaves = model.leaves(statistics, weights)
+    pairs = model.union(_take(leaves, [0, 2]), _take(leaves, [1, 3]))
+    return model.merge_cost(_take(pairs, [0]), _take(pairs, [1]))[0]
+
+
+_value = jax.jit(_cost_of_rows)
+_gradients = jax.jit(jax.grad(_cost_of_rows, argnums=(0, 1, 2, 3), allow_int=True))
+DIFFERENTIATED = [name for name in NAMES if name not in ("ising",)]
+
+
+@pytest.mark.parametrize("name", DIFFERENTIATED)
+def test_gradients_match_finite_differences(name, rng, x64):
+    """By the data, the weights, the smoothing, and the family's own parameters."""
+    case = FAMILIES[name]
+    family, x = case.make(), case.data(rng, 4) + (0.5 if "poisson" in name else 0)
+    smoothing = family.default_smoothing(x, None)
+    if isinstance(family, (Gaussian, DiagonalGaussian, IsotropicGaussian)):
+        smoothing = blur(np.array([0.4, 0.7]))
+    weights = rng.uniform(0.5, 2, 4)
+    arguments = (family, smoothing, x, weights)
+    gradients = _gradients(*arguments)
+    leaves, treedef = jax.tree.flatten(arguments)
+    moved = [rng.normal(size=np.shape(leaf)) * 0.1 for leaf in leaves]
+    step = 1e-4
+
+    def shifted(share):
+        values = [leaf + share * move for leaf, move in zip(leaves, moved, strict=True)]
+        return float(_value(*jax.tree.unflatten(treedef, values)))
+
+    slope = (8 * (shifted(step) - shifted(-step)) - shifted(2 * step)) / (12 * step)
+    slope += shifted(-2 * step) / (12 * step)
+    expected = sum(
+        np.sum(np.asarray(g) * m)
+        for g, m in zip(jax.tree.leaves(gradients), moved, strict=True)
+    )
+    np.testing.assert_allclose(expected, slope, rtol=2e-7, atol=1e-9)
+
+
+def test_derivative_by_the_variance_of_ward(x64):
+    """Δ = c / σ²."""
+    x, weights = np.array([[0.0], [1.0], [5.0], [9.0]]), np.ones(4)
+    cost = lambda v: _cost_of_rows(SphericalGaussian(v, dim=1), None, x, weights)
+    value, slope = jax.value_and_grad(cost)(2.0)
+    np.testing.assert_allclose(value, 6.5**2 / 4, rtol=1e-14)
+    np.testing.assert_allclose(slope, -value / 2, rtol=1e-14)
+    np.testing.assert_allclose(jax.hessian(cost)(2.0), value / 2, rtol=1e-14)
+
+
+def _pair_cost(model, x, w=None):
+    w = jnp.ones(2) if w is None else w
+    leaves = model.leaves(x, w)
+    return model.merge_cost(_take(leaves, [0]), _take(leaves, [1]))[0]
+
+
+PLAIN_POISSON = plain(Poisson(2))
+ZEROS = [BregmanModel, NaturalModel]
+
+
+@pytest.mark.parametrize("kind", ZEROS)
+def test_gradients_at_zero_counts(kind, x64):
+    """0 where both parts are 0, −inf where exactly one is, never NaN."""
+    model = Poisson(2).cluster_model()
+    if kind is NaturalModel:
+        model = NaturalModel(PLAIN_POISSON)
+    for first, second, slope in [
+        ([0.0, 2.0], [0.0, 5.0], [0, np.log(2 / 3.5)]),
+        ([0.0, 2.0], [6.0, 2.0], [-np.inf, 0]),
+        ([6.0, 2.0], [0.0, 2.0], [np.log(2.0), 0]),
+        ([0.0, 0.0], [0.0, 0.0], [0, 0]),
+        ([4.0, 2.0], [4.0, 2.0], [0, 0]),
+    ]:
+        x = jnp.array([first, second])
+        value, (by_x, by_w) = jax.value_and_grad(
+            functools.partial(_pair_cost, model), argnums=(0, 1)
+        )(x, jnp.ones(2))
+        assert np.isfinite(value)
+        np.testing.assert_allclose(by_x[0], slope, rtol=1e-9, atol=1e-9)
+        assert np.isfinite(np.asarray(by_w)).all()
+
+
+def test_pseudo_count_keeps_gradients_finite(x64):
+    """A count of 0 with a pseudo-count a on each: case 5 of the field's list."""
+    model = Poisson(1).cluster_model()
+    cost = lambda a: _pair_cost(model, jnp.array([[0.0], [6.0]]) + a)
+    value, slope = jax.value_and_grad(cost)(0.5)
+    np.testing.assert_allclose(value, 3.05079978, rtol=1e-8)
+    np.testing.assert_allclose(slope, -1.32687094, rtol=1e-8)
+    value, slope = jax.value_and_grad(cost)(0.0)
+    np.testing.assert_allclose(value, 6 * np.log(2), rtol=1e-14)
+    np.testing.assert_array_equal(slope, -np.inf)
+
+
+@pytest.mark.parametrize("name", ["multinomial", "gaussian", "gamma"])
+def test_second_derivatives_match_differences_of_gradients(name, rng, x64):
+    case = FAMILIES[name]
+    family, x = case.make(), case.data(rng, 4)
+    smoothing = family.default_smoothing(x, None)
+    weights = np.ones(4)
+    gradient = jax.jit(jax.grad(functools.partial(_cost_of_rows, family, smoothing)))
+    move = rng.normal(size=x.shape)
+    if name == "multinomial":
+        move -= move.mean(axis=1, keepdims=True)
+    along = jax.jvp(lambda x: gradient(x, weights), (x,), (move,))[1]
+    step = 1e-5
+    difference = gradient(x + step * move, weights) - gradient(x - step * move, weights)
+    np.testing.assert_allclose(along, difference / (2 * step), rtol=1e-5, atol=1e-5)
+
+
+def test_gradient_where_the_covariance_has_equal_eigenvalues(x64):
+    """Four points (±1, ±1): the gradient of −(n/2) log det S at each is −x."""
+    x = jnp.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]])
+    model = Gaussian(2).cluster_model()
+
+    def value(x):
+        statistics = Moments(x, jnp.zeros((4, 2, 2)))
+        leaves = model.leaves(statistics, jnp.ones(4))
+        whole = model.union(_take(leaves, [0]), _take(leaves, [1]))
+        whole = model.union(whole, _take(leaves, [2]))
+        whole = model.union(whole, _take(leaves, [3]))
+        return -0.5 * whole.weight[0] * whole.log_det[0]
+
+    np.testing.assert_allclose(jax.grad(value)(x), -x, rtol=1e-13)
+
+
+def test_merge_costs_batch_and_compile(rng, x64):
+    family = Gamma(1)
+    x = rng.gamma(2.0, 1.0, (5, 1))
+    model = family.cluster_model()
+    leaves = model.leaves(smoothed_leaves(family, x), np.ones(5))
+    rows, columns = (
+        jax.tree.map(lambda leaf, axis=axis: jnp.expand_dims(leaf, axis), leaves)
+        for axis in (1, 0)
+    )
+    table = jax.jit(model.merge_cost)(rows, columns)
+    assert table.shape == (5, 5)
+    single = jax.vmap(lambda a: model.merge_cost(a, _take(leaves, 2)))(leaves)
+    np.testing.assert_allclose(single, table[:, 2], rtol=1e-12, atol=1e-15)
+
+
+# --- Failures ------------------------------------------------------------------------
+
+
+def test_failed_solves_are_nan_and_not_costs(x64):
+    model = NaturalModel(PLAIN_POISSON)
+    leaves = model.leaves(
+        jnp.array([[-1.0, 1.0], [2.0, np.nan], [1.0, 1.0]]), np.ones(3)
+    )
+    codes = [Result.OUTSIDE, Result.INVALID, Result.CONVERGED]
+    np.testing.assert_array_equal(model.result(leaves), codes)
+    cost = model.merge_cost(_take(leaves, [0, 1]), _take(leaves, [2, 2]))
+    assert not np.isfinite(np.asarray(cost)).any()
+
+
+def test_boundary_is_a_result_only_where_the_cost_is_infinite(x64):
+    poisson = NaturalModel(PLAIN_POISSON)
+    leaf = poisson.leaves(jnp.array([[0.0, 3.0]]), np.ones(1))
+    np.testing.assert_array_equal(leaf.result, Result.BOUNDARY)
+    np.testing.assert_array_equal(poisson.result(leaf), Result.CONVERGED)
+    gamma = Gamma(1).cluster_model()
+    single = gamma.leaves((jnp.zeros((1, 1)), jnp.ones((1, 1))), np.ones(1))
+    np.testing.assert_array_equal(gamma.result(single), Result.BOUNDARY)
+    for family in (Gaussian(2), DiagonalGaussian(2), IsotropicGaussian(2)):
+        model = family.cluster_model()
+        leaf = model.leaves(family.leaf_statistics(np.ones((1, 2))), jnp.ones(1))
+        np.testing.assert_array_equal(model.result(leaf), Result.BOUNDARY)
+    zero = Exponential(1).cluster_model()
+    leaf = zero.leaves(jnp.zeros((1, 1)), jnp.ones(1))
+    assert zero.result(leaf)[0] != Result.CONVERGED
+
+
+def test_unions_of_boundary_points_start_afresh(x64):
+    """The solver of a union does not start where the parts ran off to."""
+    model = NaturalModel(PLAIN_POISSON)
+    leaves = model.leaves(jnp.array([[0.0, 3.0], [5.0, 0.0]]), np.ones(2))
+    union = model.union(_take(leaves, [0]), _take(leaves, [1]))
+    np.testing.assert_array_equal(union.result, Result.CONVERGED)
+    np.testing.assert_allclose(union.natural, np.log([[2.5, 1.5]]), rtol=1e-12)
+    cost = model.merge_cost(_take(leaves, [0]), _take(leaves, [1]))
+    np.testing.assert_allclose(cost, 8 * np.log(2), rtol=1e-13)
+
+
+# --- Hostile numbers -----------------------------------------------------------------
+
+mp.mp.dps = 60
+
+
+def _exact(value, weights, a, b):
+    """w_a f(a) + w_b f(b) − w f(c) in 60 digits, numbers taken as they are."""
+    a, b = ([mp.mpf(float(v)) for v in np.ravel(x)] for x in (a, b))
+    w_a, w_b = (mp.mpf(float(w)) for w in weights)
+    c = [(w_a * u + w_b * v) / (w_a + w_b) for u, v in zip(a, b, strict=True)]
+    return float(w_a * value(a) + w_b * value(b) - (w_a + w_b) * value(c))
+
+
+def _mp_entropy(p):
+    return sum(v * mp.log(v) - v for v in p)
+
+
+def _mp_burg(p):
+    return -sum(mp.log(v) for v in p)
+
+
+def _mp_gamma(m):
+    log_mean, mean = m
+    gap = mp.log(mean) - log_mean
+    k = mp.findroot(lambda k: mp.log(k) - mp.digamma(k) - gap, 1 / (2 * gap))
+    return k * mp.log(k) - k - mp.loggamma(k) - k * gap - log_mean
+
+
+def _mp_truncated(m):
+    (mean,) = m
+    t = mp.findroot(lambda t: mp.exp(t) / -mp.expm1(-mp.exp(t)) - mean, mp.log(mean))
+    return mean * t - mp.exp(t) - mp.log(-mp.expm1(-mp.exp(t)))
+
+
+TRUNCATED = ExponentialFamily(
+    truncated_poisson_psi, identity, np.zeros(1), separable=True
+)
+NEAR = {
+    "poisson": (Poisson(2).cluster_model(), [3.0, 1e6], _mp_entropy, 1e-12),
+    "multinomial": (
+        Multinomial(2).cluster_model(),
+        [0.3325, 0.6675],
+        _mp_entropy,
+        1e-12,
+    ),
+    "exponential": (Exponential(2).cluster_model(), [3.0, 1e-6], _mp_burg, 1e-12),
+    "plain_poisson": (NaturalModel(PLAIN_POISSON), [3.0, 1e6], _mp_entropy, 1e-8),
+    "truncated": (NaturalModel(TRUNCATED), [3.0], _mp_truncated, 1e-8),
+}
+
+
+@pytest.mark.parametrize("name", NEAR)
+@pytest.mark.parametrize("gap", [1e-10, 1e-6, 1e-2])
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (1e12, 2.0)])
+def test_near_clusters_keep_their_digits(name, gap, weights, x64):
+    model, point, value, tolerance = NEAR[name]
+    a = np.array(point)
+    b = a * (1 + gap * np.array([1.0, -0.5])[: len(a)])
+    cost = _near_cost(model, jnp.stack([a, b]), np.array(weights))
+    expected = _exact(value, weights, a, b)
+    np.testing.assert_allclose(cost, expected, rtol=tolerance)
+
+
+_near_cost = jax.jit(lambda model, x, w: _pair_cost(model, x, w))
+
+
+@pytest.mark.parametrize("gap", [1e-10, 1e-4])
+def test_near_gammas_keep_their_digits(gap, x64):
+    a, b = np.array([0.1, 1.5]), np.array([0.1 + gap, 1.5 * (1 - gap)])
+    model = Gamma(1).cluster_model()
+    statistics = tuple(jnp.stack([a[i : i + 1], b[i : i + 1]]) for i in range(2))
+    cost = _near_cost(model, statistics, np.ones(2))
+    np.testing.assert_allclose(cost, _exact(_mp_gamma, (1, 1), a, b), rtol=1e-8)
+
+
+@pytest.mark.parametrize("form", ["full", "diagonal", "spherical"])
+@pytest.mark.parametrize("gap", [1e-10, 1e-5, 0.3])
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_gaussians_near_far_from_the_origin_and_in_any_unit(
+    form, gap, offset, scale, x64
+):
+    """Covariances a relative `gap` apart; offsets and units change nothing."""
+    family = {
+        "full": Gaussian,
+        "diagonal": DiagonalGaussian,
+        "spherical": IsotropicGaussian,
+    }[form](2)
+    base = np.array([[2.0, 0.5], [0.5, 1.0]])
+    other = base + gap * np.array([[0.5, -0.2], [-0.2, 0.3]])
+    shrink = {
+        "full": lambda s: s,
+        "diagonal": np.diagonal,
+        "spherical": lambda s: np.trace(s) / 2,
+    }[form]
+    step = gap * np.array([0.5, 0.25])
+    means = scale * np.stack([offset * np.ones(2), offset + step])
+    delta = (means[1] - means[0]) / scale  # as rounded
+    covariances = scale**2 * np.stack([shrink(base), shrink(other)])
+    model, weights = family.cluster_model(), np.array([3.0, 2.0])
+    leaves = model.leaves(Moments(means, covariances, form), weights)
+    cost = float(model.merge_cost(_take(leaves, [0]), _take(leaves, [1]))[0])
+
+    def matrix(values):
+        full = {
+            "full": lambda v: v,
+            "diagonal": np.diag,
+            "spherical": lambda v: v * np.eye(2),
+        }
+        return mp.matrix((full[form](values)).tolist())
+
+    parts = [matrix(c) / mp.mpf(float(scale)) ** 2 for c in covariances]
+    move = mp.matrix([mp.mpf(float(v)) for v in delta])
+    between = move * move.T * mp.mpf(6) / 25
+    if form == "diagonal":
+        between = mp.diag([between[i, i] for i in range(2)])
+    if form == "spherical":
+        between = mp.diag([(between[0, 0] + between[1, 1]) / 2] * 2)
+    pooled = (3 * parts[0] + 2 * parts[1]) / 5 + between
+    log_dets = [mp.log(mp.det(part)) for part in (*parts, pooled)]
+    expected = float((5 * log_dets[2] - 3 * log_dets[0] - 2 * log_dets[1]) / 2)
+    np.testing.assert_allclose(cost, expected, rtol=3e-5 if gap < 1e-9 else 1e-8)
+
+
+def test_field_cases_of_counts_and_categories(x64):
+    """Heights worked by hand: zero columns, zero counts, large counts, integers."""
+    multinomial = Multinomial(3).cluster_model()
+    rows = jnp.array([[0.4, 0, 0.6], [0.5, 0, 0.5]])
+    np.testing.assert_allclose(_pair_cost(multinomial, rows), 0.01011878, rtol=1e-6)
+    narrow = Multinomial(2).cluster_model()
+    np.testing.assert_array_equal(
+        _pair_cost(narrow, rows[:, ::2]), _pair_cost(multinomial, rows)
+    )
+    poisson = Poisson(1).cluster_model()
+    large = jnp.array([[16777216.0], [16777217.0]])
+    np.testing.assert_allclose(_pair_cost(poisson, large), 1.49011608e-8, rtol=1e-6)
+    for kind in (np.float64, np.int32, np.int64, np.uint16):
+        counts = np.array([[60000], [30000]], kind)
+        statistics = Poisson(1).leaf_statistics(counts)
+        cost = _pair_cost(poisson, statistics)
+        np.testing.assert_allclose(cost, 5097.4, atol=0.1)
+
+
+def test_costs_in_float32_never_go_below_zero():
+    """Close proportions, and spherical Gaussians far from the origin."""
+    near = jnp.array([[0.3325, 0.6675], [0.33251, 0.66749]])
+    cost = _pair_cost(Multinomial(2).cluster_model(), near)
+    assert 0 <= cost <= 1e-6
+    far = jnp.array([[10000.0], [10000.5]])
+    ward = SphericalGaussian(dim=1).cluster_model()
+    np.testing.assert_array_equal(_pair_cost(ward, far), 0.0625)
+    diagonal = DiagonalGaussian(1)
+    leaves = blur(1.0)(diagonal.leaf_statistics(far), jnp.ones(2))[0]
+    np.testing.assert_allclose(
+        _pair_cost(diagonal.cluster_model(), leaves), np.log1p(0.0625), rtol=1e-6
+    )
+
+
+def test_points_fewer_than_dimensions(rng, x64):
+    """Six points in ten dimensions: all merges add up to the closed form."""
+    x, ridge = rng.normal(size=(6, 10)), 0.1
+    family = Gaussian(10)
+    model = family.cluster_model()
+    statistics = blur(ridge**0.5)(family.leaf_statistics(x), jnp.ones(6))[0]
+    leaves = model.leaves(statistics, jnp.ones(6))
+    whole, total = _take(leaves, [0]), 0.0
+    for i in range(1, 6):
+        cost = model.merge_cost(whole, _take(leaves, [i]))[0]
+        assert cost >= 0
+        total += cost
+        whole = model.union(whole, _take(leaves, [i]))
+    covariance = np.cov(x.T, ddof=0) + ridge * np.eye(10)
+    expected = 3 * (np.linalg.slogdet(covariance)[1] - 10 * np.log(ridge))
+    np.testing.assert_allclose(total, expected, rtol=1e-12)
+
+
+def test_coding_does_not_change_the_cost(x64):
+    """Three categories by 3, by 2, and by 3 + 1 duplicated coordinates."""
+    full = lambda theta: jax.scipy.special.logsumexp(theta)
+    short = lambda theta: jax.scipy.special.logsumexp(
+        jnp.concatenate([theta, jnp.zeros(1)])
+    )
+    twice = lambda theta: full(theta[:3].at[0].add(theta[3]))
+    rows = jnp.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
+    costs = [
+        _pair_cost(NaturalModel(ExponentialFamily(psi, identity, np.zeros(n))), points)
+        for psi, n, points in (
+            (short, 2, rows[:, :2]),
+            (twice, 4, jnp.concatenate([rows, rows[:, :1]], axis=1)),
+        )
+    ]
+    expected = _pair_cost(Multinomial(3).cluster_model(), rows)
+    np.testing.assert_allclose(costs, [expected] * 2, rtol=1e-10)
+
+
+def test_states_hold_means_and_weights(x64):
+    state = MeanState(jnp.ones(1), jnp.ones((1, 2)))
+    union = BregmanModel(Poisson(2).cluster_model().function).union(state, state)
+    np.testing.assert_array_equal(union.weight, 2)
+    np.testing.assert_array_equal(union.mean, 1)

@@ -1,0 +1,101 @@
+"""The README does what it says: its code, its output, its commands, its links."""
+
+import contextlib
+import io
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from bregjax.__main__ import build_parser
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+CI = (ROOT / ".ci" / "run").read_text("utf-8")
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+EXAMPLE = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", BLOCK.flags)
+
+
+def blocks(language: str) -> list[str]:
+    return [code for name, code in BLOCK.findall(README) if name == language]
+
+
+def shell_lines() -> list[str]:
+    return [line for block in blocks("sh") for line in block.splitlines()]
+
+
+def test_python_blocks_print_what_they_show(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    examples = EXAMPLE.findall(README)
+    assert len(examples) == len(blocks("python")) >= 3
+    names: dict[str, object] = {"__name__": "readme"}
+    for code, output in examples:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "README.md", "exec"), names)
+        assert printed.getvalue() == output
+
+
+def test_first_example_is_short():
+    assert len(blocks("python")[0].splitlines()) < 20
+
+
+def test_setup_commands_are_complete():
+    demo, tests = shell_lines()[:2]
+    venv = "python3 -m venv .venv"
+    assert demo == (
+        f"{venv} && .venv/bin/pip install '.[plot]' && .venv/bin/bregjax demo"
+    )
+    assert tests.split(" && ")[0] == venv
+
+
+def test_ci_runs_the_readme_s_test_command():
+    venv, install, tests = shell_lines()[1].split(" && ")
+    steps = CI.splitlines()
+    assert venv in steps
+    assert install in steps
+    assert f'{tests} -m "slow or not slow"' in steps
+    assert "set -euo pipefail" in steps
+
+
+def test_commands_parse(capsys):
+    lines = [line for line in shell_lines() if line.startswith("bregjax ")]
+    assert len(lines) >= 3
+    for line in lines:
+        words = shlex.split(line)[1:]
+        if "--help" in words:
+            with pytest.raises(SystemExit) as leaving:
+                build_parser().parse_args(words)
+            assert leaving.value.code == 0
+        else:
+            build_parser().parse_args(words)
+
+
+def test_map_of_modules_is_complete():
+    listed = set(re.findall(r"^\| `bregjax\.(\w+)` \|", README, flags=re.MULTILINE))
+    files = {path.stem for path in (ROOT / "bregjax").glob("[!_]*.py")}
+    folders = {
+        path.parent.name for path in (ROOT / "bregjax").glob("[!_]*/__init__.py")
+    }
+    assert listed == files | folders
+
+
+def test_links_inside_the_repository_lead_somewhere():
+    for name in ("README.md", "CONTRIBUTING.md"):
+        text = (ROOT / name).read_text("utf-8")
+        for target in re.findall(r"\]\(([^)#]+)", text):
+            if "://" not in target:
+                assert (ROOT / target).exists(), target
+
+
+def test_nothing_of_one_s_own_machine():
+    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".ci/run"):
+        text = (ROOT / name).read_text("utf-8")
+        assert not re.search(r"(?<![\w.])/(home|tmp|work|Users|root)/", text), name
+
+
+def test_at_most_six_bullets():
+    before_setup = README.partition("## Set up")[0]
+    assert 1 <= len(re.findall(r"^- ", before_setup, flags=re.MULTILINE)) <= 6
