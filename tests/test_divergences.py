@@ -31,6 +31,11 @@ from bregjax.divergences import (
 NAMES = list(CONVEX)
 SMOOTH = [name for name in NAMES if CONVEX[name].make().differentiable]
 CLOSED = [name for name in SMOOTH if name not in ("sum", "separable_sum")]
+SINGULAR = [
+    name
+    for name in NAMES
+    if CONVEX[name].edge is not None or CONVEX[name].kinks is not None
+]
 
 all_functions = pytest.mark.parametrize("name", NAMES)
 smooth_functions = pytest.mark.parametrize("name", SMOOTH)
@@ -111,10 +116,9 @@ def test_near_points_keep_their_digits(dtype):
 
 
 @all_functions
-def test_non_negative_and_zero_at_the_reference(name, rng, dtype):
+def test_non_negative_and_zero_at_the_reference(name, rng):
     case, f = CONVEX[name], CONVEX[name].make()
-    y = _references(case, rng, 4).astype(dtype)
-    x = case.sample(rng, 20).astype(dtype)
+    y, x = np.float32(_references(case, rng, 4)), np.float32(case.sample(rng, 20))
     values = bregman_divergence(f, x[:, None], y[None])
     assert values.shape == (20, len(y))
     assert (np.asarray(values) >= 0).all()
@@ -149,14 +153,14 @@ def test_duality(name, rng, dtype):
 
 
 @smooth_functions
-def test_gordon_at_the_gradient_is_the_bregman_divergence(name, rng, dtype):
+def test_gordon_at_the_gradient_is_the_bregman_divergence(name, rng, x64):
     case, f = CONVEX[name], CONVEX[name].make()
-    x, y = case.sample(rng, 4).astype(dtype), case.sample(rng, 4).astype(dtype)
+    x, y = case.sample(rng, 4), case.sample(rng, 4)
     gordon = gordon_divergence(f, x, f.gradient(y))
-    _close(gordon, bregman_divergence(f, x, y), dtype, 200)
+    _close(gordon, bregman_divergence(f, x, y), x64, 200)
     # Fenchel–Young: equality at the gradient itself.
     scale = 1 + np.abs(np.asarray(f(x))).max()
-    _close(gordon_divergence(f, x, f.gradient(x)) / scale, 0, dtype, 50)
+    _close(gordon_divergence(f, x, f.gradient(x)) / scale, 0, x64, 50)
 
 
 def test_remark_on_the_largest_gordon_divergence(rng, dtype):
@@ -218,17 +222,17 @@ def test_pythagoras_is_an_inequality_on_a_box(rng, x64):
 
 
 @smooth_functions
-def test_lemma_on_the_mean(name, rng, dtype):
+def test_lemma_on_the_mean(name, rng, x64):
     # Lemma 3.5: Σ w B(x, y) = Σ w B(x, μ) + (Σ w) B(μ, y).
     case, f = CONVEX[name], CONVEX[name].make()
-    x, y = case.sample(rng, 6).astype(dtype), case.sample(rng, 1)[0].astype(dtype)
-    weights = rng.uniform(0.5, 2, 6).astype(dtype)
+    x, y = case.sample(rng, 6), case.sample(rng, 1)[0]
+    weights = rng.uniform(0.5, 2, 6)
     mean = bregman_centroid(f, x, weights)
     total = (weights * np.asarray(bregman_divergence(f, x, y))).sum()
     parts = bregman_information(f, x, weights) + weights.sum() * np.asarray(
         bregman_divergence(f, mean, y)
     )
-    _close(total, parts, dtype, 50)
+    _close(total, parts, x64, 50)
 
 
 # --- centroids, pairs, shapes --------------------------------------------------------
@@ -260,14 +264,14 @@ def test_weights_of_zero_drop_their_points(x64):
 
 
 @pytest.mark.parametrize("name", ["negative_entropy", "log_det", "max_norm"])
-def test_pairs(name, rng, dtype, monkeypatch):
+def test_pairs(name, rng, x64, monkeypatch):
     case, f = CONVEX[name], CONVEX[name].make()
-    x, y = case.sample(rng, 5).astype(dtype), case.sample(rng, 3).astype(dtype)
+    x, y = case.sample(rng, 5), case.sample(rng, 3)
     values = pairwise_bregman_divergence(f, x, y)
-    expected = [[bregman_divergence(f, a, b) for b in y] for a in x]
-    _close(values, np.array(expected), dtype, 10)
+    expected = bregman_divergence(f, x[:, None], y[None])
+    _close(values, expected, x64, 10)
     monkeypatch.setattr("bregjax.divergences._BLOCK_ENTRIES", 2 * y.size)
-    _close(pairwise_bregman_divergence(f, x, y), values, dtype)
+    _close(pairwise_bregman_divergence(f, x, y), values, x64)
 
 
 def test_shape_errors_name_the_shapes():
@@ -337,15 +341,12 @@ def test_poisson_pair_with_a_pseudo_count(dtype):
     assert slope == -np.inf
 
 
-@all_functions
-def test_gradients_are_not_nan_at_zeros_and_ties(name, rng, dtype):
+@pytest.mark.parametrize("name", SINGULAR)
+def test_gradients_are_not_nan_at_zeros_and_ties(name, rng):
     case, f = CONVEX[name], CONVEX[name].make()
-    x = case.sample(rng, 4).astype(dtype)
-    if case.edge is not None:
-        x = np.concatenate([x, case.edge.astype(dtype)])
-    y = case.sample(rng, 1).astype(dtype)
-    if case.kinks is not None:
-        y = np.concatenate([y, case.kinks.astype(dtype)])
+    x = case.sample(rng, 1) if case.edge is None else case.edge
+    y = case.sample(rng, 1) if case.kinks is None else case.kinks
     total = lambda a, b: bregman_divergence(f, a[:, None], b[None]).sum()
-    for gradient in jax.grad(total, (0, 1))(x, y):
+    arguments = np.float32(x), np.float32(y)
+    for gradient in jax.jit(jax.grad(total, (0, 1)))(*arguments):
         assert not np.isnan(gradient).any()

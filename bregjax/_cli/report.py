@@ -32,19 +32,10 @@ def header(version: str) -> str:
 
 def summary(table: Table, request: Request, outcome: Outcome) -> list[str]:
     """The lines of the report, keys and values aligned."""
-    m, d = table.x.shape
-    classes = (
-        "" if table.labels is None else f", {len(set(table.labels))} known classes"
-    )
-    weights = (
-        "" if table.weights is None else f", weights of {table.weights.sum():g} in all"
-    )
     costs = np.asarray(outcome.tree.merge_costs)
     seconds = (outcome.compile_seconds, outcome.run_seconds)
     lines = [
-        aligned(
-            "data", f"{table.source}: {m:,} points, {d:,} columns{classes}{weights}"
-        ),
+        aligned("data", f"{table.source}: {_contents(table)}"),
         aligned("family", request.family),
         aligned("smoothing", outcome.smoothing),
         aligned("engine", outcome.engine),
@@ -98,6 +89,20 @@ def write_files(folder: Path, table: Table, outcome: Outcome) -> None:
         writer.writerows(zip(*(values for _, values in columns), strict=True))
 
 
+def _contents(table: Table) -> str:
+    m, d = table.x.shape
+    parts = [_count(m, "point"), _count(d, "column")]
+    if table.labels is not None:
+        parts.append(f"{len(set(table.labels))} known classes")
+    if table.weights is not None:
+        parts.append(f"weights of {table.weights.sum():g} in all")
+    return ", ".join(parts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _merges(tree: Dendrogram, costs: np.ndarray) -> str:
     if not len(costs):
         return "0"
@@ -105,8 +110,8 @@ def _merges(tree: Dendrogram, costs: np.ndarray) -> str:
     inversions = tree.num_inversions(rtol=1e-9)
     return (
         f"{len(costs):,}, costing {costs.min():.4g} to {costs.max():.4g} nats and "
-        f"{costs.sum():.6g} in all; {inversions or 'no'} "
-        f"inversion{'' if inversions == 1 else 's'}"
+        f"{costs.sum():.6g} in all; "
+        f"{_count(inversions, 'inversion') if inversions else 'no inversions'}"
     )
 
 

@@ -131,8 +131,10 @@ def _cluster_cost(problem: Problem):
         f = problem.data_model.function
         axes = tuple(range(-f.event_ndim, 0))
         weight = jnp.expand_dims(leaves.weight, axes)
-        centre = jnp.sum(weight * leaves.mean, axis=0) / jnp.sum(leaves.weight)
-        return jnp.sum(leaves.weight * f.remainder(centre, leaves.mean - centre)), codes
+        total = jnp.sum(weight * leaves.mean, axis=0, keepdims=True)
+        centre = total / jnp.sum(leaves.weight)
+        divergences = f.remainder(centre, leaves.mean - centre, x=leaves.mean)
+        return jnp.sum(leaves.weight * divergences), codes
     return _fold(model, leaves)[1], codes
 
 

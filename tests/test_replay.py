@@ -1,0 +1,276 @@
+"""Costs of a given tree: values, and derivatives against finite differences."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bregjax.convex import L1Norm, Mahalanobis
+from bregjax.families import (
+    DiagonalGaussian,
+    ExponentialFamily,
+    Gaussian,
+    Multinomial,
+    Poisson,
+    SphericalGaussian,
+)
+from bregjax.hierarchy.agglomerate import agglomerate
+from bregjax.hierarchy.costs import cluster_cost, merge_cost
+from bregjax.hierarchy.replay import replay
+from bregjax.smoothing import Blur, blur, mixing, pseudo_count
+
+M, D = 12, 2
+
+
+def difference(function, x, step=1e-6):
+    """Central differences of a scalar function, entry by entry."""
+    x = np.asarray(x, dtype=float)
+    out = np.zeros_like(x)
+    for index in np.ndindex(x.shape):
+        moved = np.zeros_like(x)
+        moved[index] = step * max(1.0, abs(x[index]))
+        size = moved[index]
+        out[index] = (function(x + moved) - function(x - moved)) / (2 * size)
+    return out
+
+
+def data(family, rng):
+    if family == "poisson":
+        return rng.poisson(5, size=(M, D)) + 0.5
+    if family == "multinomial":
+        return rng.dirichlet(np.ones(3), size=M)
+    return rng.normal(size=(M, D)) + 10
+
+
+CASES = {
+    "gaussian": (Gaussian(), blur(0.7)),
+    "diagonal_gaussian": (DiagonalGaussian(), blur([0.5, 0.8])),
+    "poisson": (Poisson(), None),
+    "multinomial": (Multinomial(), mixing(np.ones(3) / 3, 0.1)),
+    "ward": (SphericalGaussian(variance=1.7), None),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_gradients(name, rng, x64):
+    """A random combination of the costs: their plain sum can't see the tree."""
+    del x64
+    family, smoothing = CASES[name]
+    x = data(name, rng)
+    weights = rng.uniform(1, 3, size=M)
+    tree = agglomerate(x, family=family, smoothing=smoothing, weights=weights)
+    r = rng.normal(size=M - 1)
+    children = jnp.asarray(tree.children)
+
+    @jax.jit
+    def loss(x, weights, family, smoothing):
+        costs = replay(
+            children, x, family=family, smoothing=smoothing, weights=weights
+        )
+        return jnp.vdot(r, costs)
+
+    value, gradients = jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2, 3)))(
+        jnp.asarray(x), jnp.asarray(weights), family, smoothing
+    )
+    eager = replay(tree, x, family=family, smoothing=smoothing, weights=weights)
+    np.testing.assert_allclose(eager, tree.merge_costs, rtol=1e-12)
+    np.testing.assert_allclose(value, r @ eager, rtol=1e-11)
+    expected = difference(lambda z: loss(z, weights, family, smoothing), x)
+    np.testing.assert_allclose(gradients[0], expected, rtol=1e-5, atol=1e-6)
+    expected = difference(lambda w: loss(x, w, family, smoothing), weights)
+    np.testing.assert_allclose(gradients[1], expected, rtol=1e-5, atol=1e-6)
+    flat, structure = jax.tree.flatten((family, smoothing))
+    for k, leaf in enumerate(flat):
+
+        def along(value, k=k):
+            leaves = [*flat[:k], jnp.asarray(value), *flat[k + 1 :]]
+            return loss(x, weights, *jax.tree.unflatten(structure, leaves))
+
+        expected = difference(along, leaf)
+        got = jax.tree.leaves(gradients[2:])[k]
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_bandwidth_by_hand(x64):
+    """cases.md 55: value and gradient of the sum of heights in an additive ridge."""
+    del x64
+    x = jnp.array([[0.0], [1.0], [3.0], [7.0], [20.0]])
+    tree = agglomerate(np.asarray(x), family="gaussian", smoothing=blur(1.0))
+
+    @jax.jit
+    def total(epsilon):
+        smoothing = Blur(jnp.sqrt(epsilon))
+        return jnp.sum(replay(tree, x, family=Gaussian(), smoothing=smoothing))
+
+    np.testing.assert_allclose(total(1.0), 2.5 * np.log(54.36), rtol=1e-12)
+    np.testing.assert_allclose(jax.grad(total)(1.0), 2.5 * (1 / 54.36 - 1), rtol=1e-12)
+    np.testing.assert_allclose(
+        jax.vmap(jax.grad(total))(jnp.array([1.0, 2.0]))[0], jax.grad(total)(1.0)
+    )
+    second = difference(jax.grad(total), 1.0)
+    np.testing.assert_allclose(jax.hessian(total)(1.0), second, rtol=1e-6)
+
+
+def test_isotropic_points(x64):
+    """cases.md 8: repeated eigenvalues leave the gradient finite and right."""
+    del x64
+    x = jnp.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
+
+    def cost(x):
+        return cluster_cost(x, family=Gaussian(), smoothing=Blur(jnp.asarray(0.5)))
+
+    # φ = 2 [log det(S + ε I) − 2 log ε] at S = I: slope x / (1 + ε) a point.
+    np.testing.assert_allclose(jax.grad(cost)(x), x / 1.25, rtol=1e-12)
+
+
+def test_pseudo_counts_by_hand(dtype):
+    """cases.md 5: value and gradient, at a = ½ and at the boundary."""
+    x = jnp.array([[0.0], [6.0]])
+    tree = agglomerate(np.asarray(x), family="poisson")
+
+    def by_hand(a):
+        return jnp.sum(replay(tree, x + a, family=Poisson(), smoothing=None))
+
+    value, slope = jax.value_and_grad(by_hand)(jnp.asarray(0.5, dtype))
+    tolerance = 1e-8 if dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(value, 3.05079978, rtol=max(tolerance, 1e-8))
+    np.testing.assert_allclose(slope, -1.32687094, rtol=max(tolerance, 1e-8))
+    value, slope = jax.value_and_grad(by_hand)(jnp.asarray(0.0, dtype))
+    np.testing.assert_allclose(value, 4.15888308, rtol=max(tolerance, 1e-8))
+    assert slope == -np.inf
+
+
+def test_gradients_at_zero_counts(dtype):
+    """−inf where exactly one part is 0, 0 where both are, finite elsewhere; no NaN."""
+    del dtype
+    x = jnp.array([[0.0, 3.0], [0.0, 4.0], [2.0, 9.0], [5.0, 0.0]])
+    tree = agglomerate(np.asarray(x), family="poisson")
+    r = jnp.arange(1.0, 4.0)
+
+    def loss(x, weights):
+        costs = replay(tree, x, family=Poisson(), smoothing=None, weights=weights)
+        return jnp.vdot(r, costs)
+
+    by_x, by_weight = jax.jit(jax.grad(loss, argnums=(0, 1)))(x, jnp.ones(4))
+    assert np.all(np.isfinite(by_weight))
+    assert not np.any(np.isnan(by_x))
+    assert np.array_equal(by_x == -jnp.inf, x == 0)
+
+
+def test_a_batch_of_trees_and_second_call_does_not_trace(rng, x64):
+    del x64
+    x = jnp.asarray(rng.normal(size=(3, M, D)))
+
+    @jax.jit
+    @chex.assert_max_traces(n=1)
+    def costs(x, bandwidth):
+        tree = agglomerate(x, family=Gaussian(), smoothing=Blur(bandwidth))
+        return replay(tree, x, family=Gaussian(), smoothing=Blur(bandwidth))
+
+    batch = jax.vmap(costs, in_axes=(0, None))(x, 0.5)
+    for rows, got in zip(x, batch, strict=True):
+        tree = agglomerate(np.asarray(rows), family="gaussian", smoothing=blur(0.5))
+        np.testing.assert_allclose(got, tree.merge_costs, rtol=1e-10)
+
+
+def test_parameters_of_psi(rng, x64):
+    """A negative binomial of free dispersion: gradients reach the family's leaves."""
+    del x64
+    x = rng.negative_binomial(3, 0.4, size=(M, D)) + 0.25
+
+    def family(dispersion):
+        return ExponentialFamily(
+            negative_binomial,
+            lambda row: row,
+            -jnp.ones(D),
+            params=dispersion,
+            separable=True,
+        )
+
+    tree = agglomerate(x, family=family(3.0))
+    r = rng.normal(size=M - 1)
+
+    @jax.jit
+    def loss(dispersion):
+        return jnp.vdot(r, replay(tree, x, family=family(dispersion)))
+
+    expected = difference(loss, 3.0, step=1e-5)
+    np.testing.assert_allclose(jax.grad(loss)(3.0), expected, rtol=1e-6)
+
+
+def negative_binomial(theta, dispersion):
+    """ψ of the number of failures before `dispersion` successes, θ = log(1 − p)."""
+    inside = theta < 0
+    safe = jnp.where(inside, theta, -1)
+    psi = -dispersion * jnp.log(-jnp.expm1(safe))
+    return jnp.sum(jnp.where(inside, psi, jnp.inf))
+
+
+def test_costs_of_clusters_and_merges(rng):
+    a, b = rng.normal(size=(5, 2)), rng.normal(size=(4, 2)) + 3
+    for family, smoothing in [
+        ("gaussian", blur(0.5)),
+        ("ward", None),
+        (Mahalanobis(np.array([[2.0, 0.3], [0.3, 1.0]])), None),
+        (lambda t: jnp.sum(t**4), None),
+    ]:
+        options = {"family": family, "smoothing": smoothing}
+        both = np.concatenate([a, b])
+        phi = [cluster_cost(rows, **options) for rows in (both, a, b)]
+        delta = merge_cost(a, b, **options)
+        np.testing.assert_allclose(delta, phi[0] - phi[1] - phi[2], rtol=1e-10)
+        direct = merge_cost(a, b, direct=True, **options)
+        np.testing.assert_allclose(delta, direct, rtol=1e-10)
+        assert np.isscalar(delta)
+    weights = np.array([1.0, 2, 1, 3, 1])
+    repeated = np.repeat(a, weights.astype(int), axis=0)
+    np.testing.assert_allclose(
+        cluster_cost(a, family="ward", weights=weights),
+        cluster_cost(repeated, family="ward"),
+        rtol=1e-12,
+    )
+
+
+def test_theorem_4_9(rng):
+    """Δ is the difference of log-likelihoods at the fitted parameters."""
+    family = Poisson(dim=2)
+    a, b = rng.poisson(3, size=(5, 2)) + 1.0, rng.poisson(8, size=(4, 2)) + 1.0
+
+    def likelihood(rows):
+        natural = family.mean_to_natural(jnp.asarray(rows.mean(axis=0)))
+        return jax.vmap(family.log_prob, (0, None))(jnp.asarray(rows), natural).sum()
+
+    with jax.enable_x64(True):
+        lost = likelihood(a) + likelihood(b) - likelihood(np.concatenate([a, b]))
+    np.testing.assert_allclose(merge_cost(a, b, family=family), lost, rtol=1e-10)
+
+
+def test_direct_costs_at_a_kink():
+    """Definition 3.7 by hand: φ of {−1, 1} under |·| is 1 + 1 − 2·0 + 2 = 4."""
+    x, y = np.array([[-1.0]]), np.array([[1.0]])
+    with pytest.raises(ArithmeticError, match="direct=True"):
+        merge_cost(x, y, family=L1Norm())
+    # B(±1, 0) = 2 each, by Example 2.2.
+    assert merge_cost(x, y, family=L1Norm(), direct=True) == 4
+
+
+def test_errors(rng):
+    x = rng.normal(size=(5, 2))
+    tree = agglomerate(x, family="ward")
+    with pytest.raises(ValueError, match="4 merges for the 5 rows"):
+        replay(agglomerate(x[:4], family="ward"), x, family="ward")
+    with pytest.raises(ValueError, match="without a finite cost under Gaussian"):
+        replay(tree, x, family="gaussian", smoothing=None)
+
+
+def test_pseudo_counts_shift_weights(rng):
+    x = rng.poisson(2, size=(6, 2)).astype(float)
+    smoothing = pseudo_count(np.ones(2), 0.5)
+    tree = agglomerate(x, family="poisson", smoothing=smoothing)
+    by_hand = agglomerate(
+        (x + 0.5) / 1.5, family="poisson", weights=np.full(6, 1.5), smoothing=None
+    )
+    np.testing.assert_array_equal(tree.children, by_hand.children)
+    np.testing.assert_allclose(tree.merge_costs, by_hand.merge_costs, rtol=1e-10)
+    np.testing.assert_array_equal(tree.weights, np.ones(6))

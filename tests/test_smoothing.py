@@ -1,0 +1,207 @@
+"""Smoothing maps: formulas, constraints, refusals."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bregjax.hierarchy.agglomerate import agglomerate
+from bregjax.moments import Moments, pool
+from bregjax.smoothing import (
+    Blur,
+    Constraint,
+    adding,
+    bernstein,
+    blur,
+    mixing,
+    normal_reference,
+    pseudo_count,
+)
+
+
+def test_normal_reference_by_hand(rng):
+    x = rng.normal(size=(30, 4)) * [1, 10, 0.1, 5]
+    h = x.std(axis=0, ddof=1) * (4 / (6 * 30)) ** (1 / 8)
+    got = normal_reference(x, per_coordinate=True).bandwidth
+    np.testing.assert_allclose(got, h, rtol=1e-12)
+    np.testing.assert_allclose(normal_reference(x).bandwidth, h.mean(), rtol=1e-12)
+    traced = jax.jit(lambda x: normal_reference(x).bandwidth)(jnp.asarray(x))
+    np.testing.assert_allclose(traced, h.mean(), rtol=1e-5)
+
+
+def test_normal_reference_of_constant_columns(rng):
+    x = rng.normal(size=(30, 3))
+    x[:, 1] = 7.3
+    h = normal_reference(x, per_coordinate=True).bandwidth
+    assert h[1] == 1
+    np.testing.assert_allclose(normal_reference(x).bandwidth, h[[0, 2]].mean())
+    assert normal_reference(np.full((5, 2), 0.1)).bandwidth == 1
+    assert normal_reference(np.ones((1, 2))).bandwidth == 1
+
+
+def test_normal_reference_of_weights_is_of_repeated_rows(rng):
+    x = rng.normal(size=(10, 2))
+    counts = rng.integers(1, 4, size=10)
+    weighted = normal_reference(x, weights=counts).bandwidth
+    repeated = normal_reference(np.repeat(x, counts, axis=0)).bandwidth
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-12)
+
+
+def test_a_constant_column_changes_no_tree(rng):
+    """Any bandwidth of a constant column gives the same costs."""
+    x = rng.normal(size=(24, 2))
+    wide = np.column_stack([x, np.full(24, 3.7)])
+    bare = agglomerate(x, family="diagonal_gaussian", smoothing=blur([0.3, 0.4]))
+    for h in (1e-3, 1.0, 1e3):
+        tree = agglomerate(
+            wide, family="diagonal_gaussian", smoothing=blur([0.3, 0.4, h])
+        )
+        np.testing.assert_array_equal(tree.children, bare.children)
+        np.testing.assert_allclose(tree.merge_costs, bare.merge_costs, rtol=1e-12)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "isotropic_gaussian"])
+def test_units_change_no_tree(family, rng):
+    x = rng.normal(size=(24, 2))
+    wide = np.column_stack([x, np.full(24, 3.7)])
+    base = agglomerate(wide, family=family)
+    for unit in (1e-6, 1e6):
+        tree = agglomerate(unit * wide, family=family)
+        np.testing.assert_array_equal(tree.children, base.children)
+        np.testing.assert_allclose(tree.merge_costs, base.merge_costs, rtol=1e-6)
+
+
+def test_bernstein_by_hand():
+    smoothing = bernstein(4, 100, delta=0.1)
+    b = np.sqrt(2 * 0.25 * 0.75 * np.log(10) / 100) + np.log(10) / 300
+    np.testing.assert_allclose(smoothing.amount, 4 * b / (1 + 4 * b), rtol=1e-12)
+    # An empty category ends at b / (1 + 4 b): what adding b and normalising gives.
+    empty, _ = smoothing(jnp.array([[1.0, 0, 0, 0]]), jnp.ones(1))
+    np.testing.assert_allclose(empty[0, 1], b / (1 + 4 * b), rtol=1e-5)
+    assert bernstein(4, 10**8).amount < 1e-3
+
+
+def test_mixing_moments_by_hand(rng):
+    x, center = rng.normal(size=(5, 2)), rng.normal(size=2)
+    scatter = np.array([[2.0, 0.5], [0.5, 1.0]])
+    alpha = 0.3
+    leaves = Moments(jnp.asarray(x), jnp.zeros((5, 2, 2)), "full")
+    mixed, weights = mixing(Moments(center, scatter, "full"), alpha)(
+        leaves, jnp.ones(5)
+    )
+    gap = x - center
+    expected = alpha * scatter + alpha * (1 - alpha) * (
+        gap[:, :, None] * gap[:, None, :]
+    )
+    np.testing.assert_allclose(mixed.mean, x - alpha * gap, rtol=1e-5)
+    np.testing.assert_allclose(mixed.covariance, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(weights, np.ones(5))
+
+
+@pytest.mark.parametrize("form", ["full", "diagonal", "spherical"])
+def test_pooling_moments_is_that_of_the_points(form, rng, x64):
+    del x64
+    x = rng.normal(size=(7, 3)) + 100
+    shape = {"full": (7, 3, 3), "diagonal": (7, 3), "spherical": (7,)}[form]
+    points = Moments(jnp.asarray(x), jnp.zeros(shape), form)
+    take = lambda i: jax.tree.map(lambda leaf: leaf[i], points)
+    union, weight = take(0), jnp.ones(())
+    for i in range(1, 7):
+        union = pool(weight, union, jnp.ones(()), take(i))
+        weight = weight + 1
+    covariance = np.cov(x.T, ddof=0)
+    expected = {
+        "full": covariance,
+        "diagonal": np.diag(covariance),
+        "spherical": np.trace(covariance) / 3,
+    }[form]
+    np.testing.assert_allclose(union.mean, x.mean(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(union.covariance, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("form", ["full", "diagonal", "spherical"])
+def test_blurs(form, x64):
+    del x64
+    shape = {"full": (1, 2, 2), "diagonal": (1, 2), "spherical": (1,)}[form]
+    point = Moments(jnp.ones((1, 2)), jnp.zeros(shape), form)
+    factor = np.array([[1.0, 0.0], [0.5, 2.0]])
+    for bandwidth, kernel in [
+        (0.5, 0.25 * np.eye(2)),
+        ([0.5, 2.0], np.diag([0.25, 4.0])),
+        (factor, factor @ factor.T),
+    ]:
+        blurred, _ = blur(bandwidth)(point, jnp.ones(1))
+        expected = {
+            "full": kernel,
+            "diagonal": np.diag(kernel),
+            "spherical": np.trace(kernel) / 2,
+        }[form]
+        np.testing.assert_allclose(blurred.covariance[0], expected, rtol=1e-14)
+
+
+def test_constraints_have_the_structure_of_the_map():
+    center = Moments(np.zeros(2), np.eye(2), "full")
+    kinds = (Constraint.REAL, Constraint.POSITIVE_DEFINITE)
+    for smoothing, expected in [
+        (blur(0.5), [Constraint.POSITIVE]),
+        (blur(np.eye(2)), [Constraint.INVERTIBLE]),
+        (bernstein(3, 10), [Constraint.SIMPLEX, Constraint.UNIT_INTERVAL]),
+        (mixing(center, 0.1, center_constraint=kinds), [*kinds, Constraint.UNIT_INTERVAL]),
+        (pseudo_count(np.ones(2), 1.0), [Constraint.REAL, Constraint.POSITIVE]),
+        (adding(np.ones(2), 1.0), [Constraint.REAL, Constraint.POSITIVE]),
+    ]:
+        constraints = smoothing.constraints()
+        assert jax.tree.leaves(constraints) == expected
+        assert jax.tree.structure(constraints) == jax.tree.structure(smoothing)
+
+
+def test_duplicates_and_few_points_cost_finite_amounts(rng):
+    x = np.repeat(rng.normal(size=(4, 6)), 3, axis=0)
+    for family in ("gaussian", "diagonal_gaussian", "isotropic_gaussian"):
+        tree = agglomerate(x, family=family)
+        assert np.all(np.isfinite(tree.merge_costs))
+        np.testing.assert_allclose(np.sort(tree.merge_costs)[:8], 0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: blur(-1.0), "`bandwidth` must be positive"),
+        (lambda: blur(np.ones((2, 3))), "square factor"),
+        (lambda: mixing(np.ones(2), 1.0), "strictly between 0 and 1"),
+        (lambda: pseudo_count(np.ones(2), 0), "`count` must be positive"),
+        (lambda: adding(np.ones(2), -1), "`amount` must be positive"),
+        (lambda: bernstein(1, 10), "at least 2"),
+        (lambda: bernstein(3, 0), "`sample_size` must be positive"),
+        (lambda: bernstein(3, 10, delta=1.0), "`delta` must be strictly"),
+        (lambda: normal_reference(np.ones(5)), r"x\[:, None\]"),
+        (lambda: normal_reference([[1.0], [np.nan]]), "finite; got nan at row 1"),
+        (
+            lambda: normal_reference(np.eye(2), weights=[0.1, 0.2]),
+            "a sum of 0.3",
+        ),
+        (
+            lambda: adding(Moments(np.ones(2), np.eye(2), "full")),
+            "must have mean 0",
+        ),
+        (
+            lambda: adding(Moments(np.zeros(2), np.zeros((2, 2)), "full")),
+            "positive definite",
+        ),
+    ],
+)
+def test_errors(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_gaussian_centres_must_be_moments(rng):
+    x = rng.normal(size=(4, 2))
+    with pytest.raises(TypeError, match="`center` must be Moments"):
+        agglomerate(x, family="gaussian", smoothing=mixing(np.ones(2), 0.1))
+
+
+def test_a_map_is_a_pytree_of_its_numbers():
+    smoothing = Blur(jnp.array([1.0, 2.0]))
+    doubled = jax.tree.map(lambda leaf: 2 * leaf, smoothing)
+    np.testing.assert_array_equal(doubled.bandwidth, [2, 4])
