@@ -3,8 +3,9 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
-from bregjax._typing import Array, ArrayLike, PyTree
+from bregjax._typing import Array, DataLike, PyTree
 
 __all__ = [
     "check_finite",
@@ -19,10 +20,10 @@ __all__ = [
 def is_concrete(tree: PyTree) -> bool:
     """Whether the values of every leaf can be read: none is a tracer."""
     leaves = jax.tree.leaves(tree)
-    return not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+    return not any(isinstance(leaf, Tracer) for leaf in leaves)
 
 
-def float_array(values: ArrayLike) -> Array:
+def float_array(values: DataLike) -> Array:
     """Concrete values as a float64 NumPy array, traced ones as a JAX array of floats.
 
     A small computation on concrete values then keeps all its digits whether or not
@@ -41,7 +42,7 @@ def place(index: tuple[int, ...]) -> str:
     return f"index {index}"
 
 
-def check_finite(name: str, values: ArrayLike | Array) -> None:
+def check_finite(name: str, values: DataLike | Array) -> None:
     """Raise ValueError at the first NaN or inf."""
     array = np.asarray(values)
     if np.issubdtype(array.dtype, np.floating):
@@ -55,7 +56,7 @@ def check_finite(name: str, values: ArrayLike | Array) -> None:
 
 
 def check_support(
-    name: str, values: ArrayLike, allowed: ArrayLike, *, rule: str, remedy: str
+    name: str, values: DataLike, allowed: DataLike, *, rule: str, remedy: str
 ) -> None:
     """Raise ValueError at the first entry that is not allowed.
 
@@ -78,7 +79,7 @@ def check_support(
     )
 
 
-def check_weights(weights: ArrayLike, num_points: int) -> None:
+def check_weights(weights: DataLike, num_points: int) -> None:
     """Raise ValueError unless there is one positive finite weight a point."""
     array = np.asarray(weights)
     if array.shape != (num_points,):

@@ -2,9 +2,13 @@
 
 from typing import Any
 
+import numpy.typing as npt
 from jax import Array
 from jax.typing import ArrayLike
 
-__all__ = ["Array", "ArrayLike", "PyTree"]
+__all__ = ["Array", "ArrayLike", "DataLike", "PyTree"]
 
 PyTree = Any
+
+DataLike = Array | npt.ArrayLike
+"""What users pass: arrays of JAX or NumPy, and nested lists of numbers."""

@@ -41,7 +41,7 @@ class ClusterModel(abc.ABC):
         """State of the union of disjoint clusters, to be settled."""
 
     def settle(self, state: PyTree) -> PyTree:
-        """Fill in what follows from the additive part of a state; nothing by default."""
+        """Fill in what follows from the additive part; nothing by default."""
         return state
 
     @abc.abstractmethod
@@ -89,8 +89,8 @@ class BregmanModel(ClusterModel):
 
         Δ(a, b) = w_a B_f(τ_a, c) + w_b B_f(τ_b, c)
 
-    Both terms are evaluated from the displacement τ_j − c = ±(w_i / w)(τ_a − τ_b), never
-    as differences of values of f.
+    Both terms are evaluated from the displacement τ_j − c = ±(w_i / w)(τ_a − τ_b),
+    never as differences of values of f.
 
     Derivatives use that c minimises the cost over all centres (Corollary 3.6):
 

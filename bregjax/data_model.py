@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from bregjax._checks import check_finite, float_array, is_concrete
-from bregjax._typing import Array, ArrayLike, PyTree
+from bregjax._typing import Array, DataLike, PyTree
 from bregjax.cluster_model import BregmanModel, ClusterModel
 from bregjax.convex import ConvexFunction, SquaredNorm
 
@@ -26,7 +26,7 @@ class DataModel(abc.ABC):
     def cluster_model(self) -> ClusterModel:
         """What a cluster is and what a merge costs."""
 
-    def for_data(self, x: ArrayLike) -> Self:
+    def for_data(self, x: DataLike) -> Self:
         """The model with whatever it takes from the data filled in.
 
         Raises:
@@ -35,11 +35,11 @@ class DataModel(abc.ABC):
         del x
         return self
 
-    def as_rows(self, x: ArrayLike) -> Array:
+    def as_rows(self, x: DataLike) -> Array:
         """Observations as an array of floats with one row each."""
         return float_array(x)
 
-    def check_support(self, x: ArrayLike) -> None:
+    def check_support(self, x: DataLike) -> None:
         """Raise ValueError at the first row outside the sample space."""
         if is_concrete(x):
             check_finite("x", x)
@@ -49,16 +49,14 @@ class DataModel(abc.ABC):
         del x, weights
 
     @property
-    def ward_scale(self) -> ArrayLike | None:
+    def ward_scale(self) -> DataLike | None:
         """σ² where Δ is Ward's cost of a known variance σ², else None."""
         return None
 
     @property
     def smoothing_hint(self) -> str:
         """Which smoothing makes degenerate clusters finite: a sentence, no stop."""
-        return (
-            "Pass smoothing=mixing(center, amount) with a `center` inside the domain"
-        )
+        return "Pass smoothing=mixing(center, amount) with a `center` inside the domain"
 
 
 @jax.tree_util.register_dataclass
@@ -81,6 +79,6 @@ class FunctionModel(DataModel):
         return BregmanModel(self.function)
 
     @property
-    def ward_scale(self) -> ArrayLike | None:
+    def ward_scale(self) -> DataLike | None:
         """1 for ½‖x‖², which is the Gaussian of variance 1."""
         return np.float64(1) if isinstance(self.function, SquaredNorm) else None

@@ -1,6 +1,7 @@
 """Agglomeration in plain NumPy, from values of the convex function alone."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, polygamma, psi
@@ -42,7 +43,7 @@ FUNCTIONS: dict[str, Callable] = {
 }
 
 
-def statistics(family: str, x: np.ndarray, bandwidth=0.0) -> list:
+def statistics(family: str, x: np.ndarray, bandwidth: Any = 0.0) -> list:
     """Raw mean parameters of rows in extended precision, smoothed as by default."""
     x = np.asarray(x, dtype=np.longdouble)
     h2 = np.broadcast_to(np.asarray(bandwidth, dtype=np.longdouble) ** 2, x.shape[1:])

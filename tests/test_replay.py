@@ -65,9 +65,7 @@ def test_gradients(name, rng, x64):
 
     @jax.jit
     def loss(x, weights, family, smoothing):
-        costs = replay(
-            children, x, family=family, smoothing=smoothing, weights=weights
-        )
+        costs = replay(children, x, family=family, smoothing=smoothing, weights=weights)
         return jnp.vdot(r, costs)
 
     value, gradients = jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2, 3)))(

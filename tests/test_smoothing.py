@@ -86,9 +86,9 @@ def test_mixing_moments_by_hand(rng):
     scatter = np.array([[2.0, 0.5], [0.5, 1.0]])
     alpha = 0.3
     leaves = Moments(jnp.asarray(x), jnp.zeros((5, 2, 2)), "full")
-    mixed, weights = mixing(Moments(center, scatter, "full"), alpha)(
-        leaves, jnp.ones(5)
-    )
+    mixed, weights = mixing(
+        Moments(jnp.asarray(center), jnp.asarray(scatter), "full"), alpha
+    )(leaves, jnp.ones(5))
     gap = x - center
     expected = alpha * scatter + alpha * (1 - alpha) * (
         gap[:, :, None] * gap[:, None, :]
@@ -140,13 +140,16 @@ def test_blurs(form, x64):
 
 
 def test_constraints_have_the_structure_of_the_map():
-    center = Moments(np.zeros(2), np.eye(2), "full")
+    center = Moments(jnp.zeros(2), jnp.eye(2), "full")
     kinds = (Constraint.REAL, Constraint.POSITIVE_DEFINITE)
     for smoothing, expected in [
         (blur(0.5), [Constraint.POSITIVE]),
         (blur(np.eye(2)), [Constraint.INVERTIBLE]),
         (bernstein(3, 10), [Constraint.SIMPLEX, Constraint.UNIT_INTERVAL]),
-        (mixing(center, 0.1, center_constraint=kinds), [*kinds, Constraint.UNIT_INTERVAL]),
+        (
+            mixing(center, 0.1, center_constraint=kinds),
+            [*kinds, Constraint.UNIT_INTERVAL],
+        ),
         (pseudo_count(np.ones(2), 1.0), [Constraint.REAL, Constraint.POSITIVE]),
         (adding(np.ones(2), 1.0), [Constraint.REAL, Constraint.POSITIVE]),
     ]:
@@ -181,11 +184,11 @@ def test_duplicates_and_few_points_cost_finite_amounts(rng):
             "a sum of 0.3",
         ),
         (
-            lambda: adding(Moments(np.ones(2), np.eye(2), "full")),
+            lambda: adding(Moments(jnp.ones(2), jnp.eye(2), "full")),
             "must have mean 0",
         ),
         (
-            lambda: adding(Moments(np.zeros(2), np.zeros((2, 2)), "full")),
+            lambda: adding(Moments(jnp.zeros(2), jnp.zeros((2, 2)), "full")),
             "positive definite",
         ),
     ],

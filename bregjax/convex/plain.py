@@ -23,8 +23,8 @@ class PlainFunction(ConvexFunction):
     """A convex function of a vector that the user wrote, with whatever follows from it.
 
     Attributes:
-        function: From a vector `[n]` to a scalar; inf or NaN outside its domain. Static:
-            the same function object compiles once, a fresh lambda each time.
+        function: From a vector `[n]` to a scalar; inf or NaN outside its domain.
+            Static: one function object compiles once, a fresh lambda each time.
     """
 
     function: Callable[[Array], Array] = jax.tree.static()
@@ -58,7 +58,7 @@ def as_convex_function(f: ConvexFunction | Callable[[Array], Array]) -> ConvexFu
 def straight(
     f: ConvexFunction, x: ArrayLike, v: ArrayLike, *, tolerance: float = 1e-6
 ) -> Array:
-    """Whether f'(x; v) + f'(x; −v) = 0 to rounding: f has no kink at x along v, `[...]`.
+    """Whether f'(x; v) + f'(x; −v) = 0 to rounding, `[...]`: no kink at x along v.
 
     Relative differentiability (Definition 3.4), which Proposition 3.8 needs, along one
     line.

@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 
 from bregjax._checks import check_finite, check_support, float_array, is_concrete
-from bregjax._typing import Array, ArrayLike
+from bregjax._typing import Array, DataLike
 from bregjax.families.base import Family
 
 __all__ = ["VectorFamily"]
@@ -35,7 +35,7 @@ class VectorFamily(Family):
             )
         return self.dim
 
-    def for_data(self, x: ArrayLike) -> Self:
+    def for_data(self, x: DataLike) -> Self:
         """The family with `dim` set to the number of columns of `x`.
 
         Raises:
@@ -56,12 +56,12 @@ class VectorFamily(Family):
             )
         return self
 
-    def as_rows(self, x: ArrayLike) -> Array:
+    def as_rows(self, x: DataLike) -> Array:
         """`[m, d]`; a vector `[m]` is m points of one column."""
         x = float_array(x)
         return x[:, None] if x.ndim == 1 else x
 
-    def check_support(self, x: ArrayLike) -> None:
+    def check_support(self, x: DataLike) -> None:
         """Raise ValueError at the first entry outside the sample space."""
         if not is_concrete(x):
             return

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import float_array, is_concrete
-from bregjax._typing import Array, ArrayLike, PyTree
+from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 from bregjax.families.base import Family
 
 __all__ = ["ExponentialFamily"]
@@ -126,7 +126,7 @@ class ExponentialFamily(Family):
         function = self._functions[2]
         return super().log_base_measure(x) if function is None else function(x)
 
-    def for_data(self, x: ArrayLike) -> "ExponentialFamily":
+    def for_data(self, x: DataLike) -> "ExponentialFamily":
         """The family itself, once T of a row is known to fit θ.
 
         Raises:

@@ -9,7 +9,7 @@ from jax.scipy.special import logsumexp
 
 from bregjax._checks import check_support, is_concrete
 from bregjax._numerics import xlogx
-from bregjax._typing import Array, ArrayLike
+from bregjax._typing import Array, DataLike
 from bregjax.cluster_model import BregmanModel
 from bregjax.convex import ConjugateSolution, NegativeEntropy
 from bregjax.families._closed_form import all_finite, closed_form
@@ -69,7 +69,7 @@ class Multinomial(VectorFamily):
         """Relative entropy of proportions."""
         return BregmanModel(NegativeEntropy())
 
-    def check_support(self, x: ArrayLike) -> None:
+    def check_support(self, x: DataLike) -> None:
         """Raise ValueError at a negative entry or an empty row."""
         super().check_support(x)
         if is_concrete(x):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete
-from bregjax._typing import Array, ArrayLike
+from bregjax._typing import Array, ArrayLike, DataLike
 from bregjax.cluster_model import BregmanModel
 from bregjax.convex import ConjugateSolution, Scaled, SquaredNorm
 from bregjax.families._closed_form import all_finite, closed_form
@@ -81,7 +81,7 @@ class SphericalGaussian(VectorFamily):
         """σ²."""
         return self.variance
 
-    def for_data(self, x: ArrayLike) -> Self:
+    def for_data(self, x: DataLike) -> Self:
         """The family with `dim` set.
 
         Raises:

@@ -32,9 +32,9 @@ def check_kinks(tree: Dendrogram, problem: Problem) -> None:
         return
     first = int(np.argmin(fine))
     raise ArithmeticError(
-        f"`family` has a kink at {centres[first]}, the mean of merge {first}: there the "
-        "merge cost is not the sum of two divergences (Proposition 3.8 needs relative "
-        "differentiability). Use a differentiable function, or `merge_cost(…, "
+        f"`family` has a kink at {centres[first]}, the mean of merge {first}: there "
+        "the merge cost is not the sum of two divergences (Proposition 3.8 needs "
+        "relative differentiability). Use a differentiable function, or `merge_cost(…, "
         "direct=True)`, Definition 3.7, which may be negative."
     )
 

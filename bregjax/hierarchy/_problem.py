@@ -11,7 +11,7 @@ import numpy as np
 
 from bregjax._checks import check_weights, float_array, is_concrete
 from bregjax._result import Result
-from bregjax._typing import Array, ArrayLike, PyTree
+from bregjax._typing import Array, DataLike, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.convex.base import ConvexFunction
 from bregjax.convex.plain import as_convex_function
@@ -43,15 +43,15 @@ class Problem:
 
     @property
     def num_points(self) -> int:
-        """m."""
+        """The number m of rows."""
         return self.rows.shape[0]
 
 
 def resolve(
-    x: ArrayLike,
+    x: DataLike,
     family: FamilyLike,
     smoothing: StatisticMap | str | None,
-    weights: ArrayLike | None,
+    weights: DataLike | None,
 ) -> Problem:
     """Resolve names and defaults, and check concrete values.
 
@@ -71,8 +71,8 @@ def resolve(
         weights = float_array(weights)
     rows = data_model.as_rows(x)
     smoothing = _smoothing(smoothing, data_model, rows, weights)
-    weights = np.ones(shape[0]) if weights is None else weights  # pyright: ignore[reportAssignmentType]
-    return Problem(data_model, smoothing, rows, weights)  # pyright: ignore[reportArgumentType]
+    weights = float_array(np.ones(shape[0])) if weights is None else weights
+    return Problem(data_model, smoothing, rows, weights)
 
 
 def _data_model(family: FamilyLike) -> DataModel:
@@ -132,9 +132,9 @@ def working_copy(tree: PyTree) -> PyTree:
 
 
 def padded(problem: Problem) -> Problem:
-    """Rows repeated up to the next of eight sizes an octave, as compilations go by size.
+    """Rows repeated up to the next of eight sizes an octave: compilations go by size.
 
-    At most an eighth more rows, and nothing below 8. For concrete problems.
+    At most an eighth more rows, and none below 8. For concrete problems.
     """
     m = problem.num_points
     step = 2 ** max(int(np.floor(np.log2(m))) - 3, 0)
@@ -158,7 +158,7 @@ def build_leaves(problem: Problem) -> tuple[ClusterModel, PyTree]:
     return model, model.leaves(statistics, weights)
 
 
-def check_leaves(codes: ArrayLike, problem: Problem) -> None:
+def check_leaves(codes: DataLike, problem: Problem) -> None:
     """Raise ValueError at the first row whose cluster has no finite cost."""
     bad = np.flatnonzero(np.asarray(codes) != Result.CONVERGED)
     if not len(bad):

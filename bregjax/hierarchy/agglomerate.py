@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import float_array, is_concrete
-from bregjax._typing import ArrayLike, PyTree
+from bregjax._typing import DataLike, PyTree
 from bregjax.cluster_model import ClusterModel
+from bregjax.hierarchy._kinks import check_kinks
 from bregjax.hierarchy._problem import (
     FamilyLike,
     Problem,
@@ -19,7 +20,6 @@ from bregjax.hierarchy._problem import (
     resolve,
     working_copy,
 )
-from bregjax.hierarchy._kinks import check_kinks
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.engines import ENGINES, choose_engine
 from bregjax.hierarchy.replay import leaves_and_codes, replay_costs
@@ -29,11 +29,11 @@ __all__ = ["agglomerate"]
 
 
 def agglomerate(
-    x: ArrayLike,
+    x: DataLike,
     *,
     family: FamilyLike,
     smoothing: StatisticMap | str | None = "auto",
-    weights: ArrayLike | None = None,
+    weights: DataLike | None = None,
     engine: str = "auto",
 ) -> Dendrogram:
     """Merge the two clusters of least cost until one is left: Algorithm 1.
@@ -65,9 +65,9 @@ def agglomerate(
         The tree, with its merge costs in nats (never negative; they may invert).
 
     Raises:
-        ValueError: If data, weights or sizes are unfit, naming row, value and remedy; if
-            a leaf has no finite cost, naming the smoothing that helps; if the engine's
-            memory would not fit.
+        ValueError: If data, weights or sizes are unfit, naming row, value and remedy;
+            if a leaf has no finite cost, naming the smoothing that helps; if the
+            engine's memory would not fit.
         TypeError: If `family` or `smoothing` is of no kind known here.
         ArithmeticError: If a merge cost could not be computed, or the function has a
             kink at the mean of a merge (Proposition 3.8 does not hold there).

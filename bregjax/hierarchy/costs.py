@@ -1,11 +1,13 @@
 """The costs of a cluster and of a merge, from points."""
 
+from typing import cast
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete
-from bregjax._typing import Array, ArrayLike
+from bregjax._typing import Array, DataLike
 from bregjax.convex.plain import straight
 from bregjax.data_model import FunctionModel
 from bregjax.hierarchy._problem import (
@@ -23,11 +25,11 @@ __all__ = ["cluster_cost", "merge_cost"]
 
 
 def cluster_cost(
-    x: ArrayLike,
+    x: DataLike,
     *,
     family: FamilyLike,
     smoothing: StatisticMap | None = None,
-    weights: ArrayLike | None = None,
+    weights: DataLike | None = None,
 ) -> Array:
     """Cost of the rows as one cluster, φ(C) = Σ w_i B_f(τ_i, τ(C)), in nats.
 
@@ -57,17 +59,17 @@ def cluster_cost(
     with precision(problem):
         cost, codes = _jitted_cluster_cost(working_copy(problem))
         check_leaves(codes, problem)
-        return np.asarray(cost)[()]
+        return cast(Array, np.asarray(cost)[()])
 
 
 def merge_cost(
-    x_a: ArrayLike,
-    x_b: ArrayLike,
+    x_a: DataLike,
+    x_b: DataLike,
     *,
     family: FamilyLike,
     smoothing: StatisticMap | None = None,
-    weights_a: ArrayLike | None = None,
-    weights_b: ArrayLike | None = None,
+    weights_a: DataLike | None = None,
+    weights_b: DataLike | None = None,
     direct: bool = False,
 ) -> Array:
     """Cost of merging two clusters of rows, Δ(A, B), in nats.
@@ -97,13 +99,14 @@ def merge_cost(
         Telgarsky and Dasgupta (2012), Definition 3.7 and Proposition 3.8.
     """
     if direct:
-        both = jnp.concatenate if not is_concrete((x_a, x_b)) else np.concatenate
+        xp = np if is_concrete((x_a, x_b, weights_a, weights_b)) else jnp
+        both = lambda a, b: xp.concatenate([xp.asarray(a), xp.asarray(b)])
         w_a = np.ones(np.shape(x_a)[0]) if weights_a is None else weights_a
         w_b = np.ones(np.shape(x_b)[0]) if weights_b is None else weights_b
         cost = lambda x, w: cluster_cost(
             x, family=family, smoothing=smoothing, weights=w
         )
-        union = cost(both([x_a, x_b]), both([w_a, w_b]))
+        union = cost(both(x_a, x_b), both(w_a, w_b))
         return union - cost(x_a, w_a) - cost(x_b, w_b)
     a = resolve(x_a, family, smoothing, weights_a)
     b = resolve(x_b, family, smoothing, weights_b)
@@ -120,7 +123,7 @@ def merge_cost(
                 "`family` has a kink at the mean of the union, where Proposition 3.8 "
                 "does not hold. Pass direct=True for Definition 3.7."
             )
-        return np.asarray(cost)[()]
+        return cast(Array, np.asarray(cost)[()])
 
 
 def _cluster_cost(problem: Problem):

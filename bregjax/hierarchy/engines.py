@@ -43,10 +43,11 @@ def choose_engine(name: str, num_points: int, itemsize: int) -> str:
     if chosen == "matrix" and needed > 0.8 * available:
         fitting = int((0.8 * available / itemsize) ** 0.5)
         raise ValueError(
-            f"The engine \"matrix\" needs {needed / _GIB:.1f} GiB for {num_points:,} "
-            f"points and {available / _GIB:.1f} GiB are there: up to {fitting:,} points "
-            'fit. Merge duplicates into weights, or cluster a sample; engine="recompute" '
-            "needs little memory and time growing as the cube of the points."
+            f'The engine "matrix" needs {needed / _GIB:.1f} GiB for {num_points:,} '
+            f"points and {available / _GIB:.1f} GiB are there: up to {fitting:,} "
+            "points fit. Merge duplicates into weights, or cluster a sample; "
+            'engine="recompute" needs little memory, and time that grows as the cube '
+            "of the points."
         )
     return chosen
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete
-from bregjax._typing import Array, ArrayLike, PyTree
+from bregjax._typing import Array, DataLike, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._problem import (
     FamilyLike,
@@ -25,18 +25,18 @@ __all__ = ["leaves_and_codes", "node_states", "replay", "replay_costs"]
 
 
 def replay(
-    tree: Dendrogram | ArrayLike,
-    x: ArrayLike,
+    tree: Dendrogram | DataLike,
+    x: DataLike,
     *,
     family: FamilyLike,
     smoothing: StatisticMap | str | None = "auto",
-    weights: ArrayLike | None = None,
+    weights: DataLike | None = None,
 ) -> Array:
     """Merge costs Δ of a given tree on given data, in nats, `[m − 1]`.
 
     Each is Σ_j w_j B_f(τ_j, mean) over the two parts of the merge (Proposition 3.8), in
-    the form that does not cancel. Plain JAX: `jit`, `grad`, `jvp` and `vmap` apply, with
-    respect to the data, the weights, and the leaves of the family (a variance, the
+    the form that does not cancel. Plain JAX: `jit`, `grad`, `jvp` and `vmap` apply,
+    with respect to the data, the weights, and the leaves of the family (a variance, the
     parameters of ψ) and of the smoothing map (bandwidths). The tree is held fixed;
     at a tie between merges costs are continuous and their derivatives are those of the
     tree given.

@@ -1,0 +1,211 @@
+"""Smoothing maps on leaf statistics, which keep every cluster inside the domain.
+
+A map is affine on statistics and is applied once, to the leaves; means of leaves then
+carry it through every union. Its arrays are leaves of a pytree and differentiate; each
+map says what its leaves are constrained to, and tuning moves them inside that.
+
+References:
+    Telgarsky and Dasgupta (2012), Section 5.
+"""
+
+import abc
+import enum
+from dataclasses import dataclass
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+
+from bregjax._typing import Array, PyTree
+from bregjax.moments import Moments
+
+__all__ = ["Adding", "Blur", "Constraint", "Mixing", "PseudoCount", "StatisticMap"]
+
+
+class Constraint(enum.Enum):
+    """What a leaf of a smoothing map must satisfy."""
+
+    REAL = "any real numbers"
+    POSITIVE = "positive"
+    UNIT_INTERVAL = "strictly between 0 and 1"
+    SIMPLEX = "positive, adding up to 1 over the last axis"
+    POSITIVE_DEFINITE = "symmetric positive definite over the last two axes"
+    INVERTIBLE = "an invertible matrix, the factor of a covariance"
+
+
+class StatisticMap(abc.ABC):
+    """A smoothing statistic map τ (Definition 5.1) as it acts on leaves."""
+
+    @abc.abstractmethod
+    def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
+        """Smoothed statistics `[m, ...]` and weights `[m]` of the leaves."""
+
+    @abc.abstractmethod
+    def constraints(self) -> Self:
+        """The map's own structure with a `Constraint` in place of each leaf."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Mixing(StatisticMap):
+    """τ₁ = (1 − α) τ₀ + α z with z inside the mean domain (Theorem 5.2).
+
+    For a Gaussian leaf (mean x, covariance C) and a centre (μ₀, S₀), in centred form:
+    mean (1−α)x + αμ₀, covariance (1−α)C + αS₀ + α(1−α)(x−μ₀)(x−μ₀)ᵀ.
+
+    Attributes:
+        center: z, in the form of one leaf's statistics (`family.leaf_statistics`).
+        amount: α in (0, 1), scalar.
+        center_constraint: What the centre's leaves are constrained to, one for each.
+    """
+
+    center: PyTree
+    amount: Array
+    center_constraint: tuple[Constraint, ...] | None = jax.tree.static(default=None)
+
+    def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
+        """Statistics moved towards the centre; weights as they are."""
+        share = jnp.broadcast_to(self.amount, weights.shape)
+        return _mixed(statistics, self.center, share), weights
+
+    def constraints(self) -> Self:
+        """α in the unit interval."""
+        return type(self)(
+            _constraint_tree(self.center, self.center_constraint),
+            _mark(Constraint.UNIT_INTERVAL),
+            self.center_constraint,
+        )
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Adding(StatisticMap):
+    """τ₂ = τ₀ + α z, for a mean domain that recedes along z (Theorem 5.2).
+
+    Attributes:
+        center: z, in the form of one leaf's statistics. αz must lie in the recession
+            cone of the mean domain, with cl(S) + αz inside its interior: for Gaussians
+            (mean 0, covariance positive definite); for the exponential family and
+            Poisson z > 0; for the gamma (log-mean −1, mean 0), say.
+        amount: α > 0, scalar.
+        center_constraint: What the centre's leaves are constrained to, one for each.
+    """
+
+    center: PyTree
+    amount: Array
+    center_constraint: tuple[Constraint, ...] | None = jax.tree.static(default=None)
+
+    def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
+        """Statistics moved along the centre; weights as they are."""
+        moved = jax.tree.map(
+            lambda t, z: t + jnp.broadcast_to(self.amount * z, t.shape),
+            statistics,
+            self.center,
+        )
+        return moved, weights
+
+    def constraints(self) -> Self:
+        """α positive."""
+        return type(self)(
+            _constraint_tree(self.center, self.center_constraint),
+            _mark(Constraint.POSITIVE),
+            self.center_constraint,
+        )
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class PseudoCount(StatisticMap):
+    """Each leaf brings n₀ observations at z: weight w + n₀, (w τ + n₀ z) / (w + n₀).
+
+    The MAP estimate under a conjugate prior (Section 5) whose strength grows with the
+    number of leaves of a cluster. A prior counted once a cluster would make merge costs
+    negative.
+
+    Attributes:
+        center: z, in the form of one leaf's statistics, inside the mean domain.
+        count: n₀ > 0, scalar.
+        center_constraint: What the centre's leaves are constrained to, one for each.
+    """
+
+    center: PyTree
+    count: Array
+    center_constraint: tuple[Constraint, ...] | None = jax.tree.static(default=None)
+
+    def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
+        """Statistics and weights with the pseudo-observations in."""
+        total = weights + self.count
+        return _mixed(statistics, self.center, self.count / total), total
+
+    def constraints(self) -> Self:
+        """n₀ positive."""
+        return type(self)(
+            _constraint_tree(self.center, self.center_constraint),
+            _mark(Constraint.POSITIVE),
+            self.center_constraint,
+        )
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Blur(StatisticMap):
+    """Each point of a Gaussian family becomes a small Gaussian: covariance + H.
+
+    `Adding` with z = (0, H), by the bandwidth.
+
+    Attributes:
+        bandwidth: h scalar for H = h² I, `[d]` for H = diag(h²), or a factor `[d, d]`
+            for H = B Bᵀ; in the units of the data.
+    """
+
+    bandwidth: Array
+
+    def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
+        """Covariances plus H; weights as they are.
+
+        Raises:
+            TypeError: If the family is not Gaussian with a covariance of its own.
+        """
+        if not isinstance(statistics, Moments):
+            raise TypeError(
+                "`smoothing` by a bandwidth (blur, normal_reference) needs a Gaussian "
+                "family with a free variance; the statistics of this family are "
+                f"{type(statistics).__name__}. Use mixing, adding or pseudo_count, or "
+                "smoothing=None."
+            )
+        return statistics.blurred(self.bandwidth), weights
+
+    def constraints(self) -> Self:
+        """Bandwidths positive, a factor invertible."""
+        matrix = jnp.ndim(self.bandwidth) == 2
+        return type(self)(
+            _mark(Constraint.INVERTIBLE if matrix else Constraint.POSITIVE)
+        )
+
+
+def _mixed(statistics: PyTree, center: PyTree, share: Array) -> PyTree:
+    """(1 − α) τ + α z, a share α a leaf of the tree of points."""
+    if isinstance(statistics, Moments):
+        if not isinstance(center, Moments):
+            raise TypeError(
+                "`center` must be Moments(mean, covariance, form) for a Gaussian "
+                f"family; got {type(center).__name__}."
+            )
+        return statistics.mixed(center, share)
+
+    def mix(t, z):
+        alpha = share.reshape(share.shape + (1,) * (t.ndim - 1))
+        return t + alpha * (jnp.broadcast_to(z, t.shape) - t)
+
+    return jax.tree.map(mix, statistics, center)
+
+
+def _mark(constraint: Constraint) -> Any:
+    """A constraint in the place of an array: only `constraints()` builds such maps."""
+    return constraint
+
+
+def _constraint_tree(center: PyTree, constraints: tuple[Constraint, ...] | None) -> Any:
+    leaves, treedef = jax.tree.flatten(center)
+    marks = constraints or (Constraint.REAL,) * len(leaves)
+    return jax.tree.unflatten(treedef, marks)

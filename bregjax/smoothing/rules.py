@@ -1,0 +1,210 @@
+"""Smoothing maps made from amounts, bandwidths and rules, with their checks."""
+
+from typing import cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._checks import check_finite, check_weights, float_array, is_concrete
+from bregjax._typing import Array, DataLike, PyTree
+from bregjax.moments import Moments
+from bregjax.smoothing.maps import Adding, Blur, Constraint, Mixing, PseudoCount
+
+__all__ = [
+    "adding",
+    "bernstein",
+    "bernstein_amount",
+    "blur",
+    "mixing",
+    "normal_reference",
+    "pseudo_count",
+]
+
+
+def mixing(center: PyTree, amount: DataLike, **options) -> Mixing:
+    """Smooth by mixing towards `center`: see `Mixing`.
+
+    Raises:
+        ValueError: If `amount` is not strictly between 0 and 1.
+    """
+    _check_amount("amount", amount, upper=1.0)
+    return Mixing(_arrays(center), float_array(amount), **options)
+
+
+def adding(center: PyTree, amount: DataLike = 1.0, **options) -> Adding:
+    """Smooth by adding `amount` times `center`: see `Adding`.
+
+    Raises:
+        ValueError: If `amount` is not positive, or a Gaussian centre has a mean part
+            (the mean domain does not recede that way) or is not positive definite.
+    """
+    _check_amount("amount", amount)
+    if isinstance(center, Moments) and is_concrete(center):
+        _check_gaussian_direction(center)
+    return Adding(_arrays(center), float_array(amount), **options)
+
+
+def pseudo_count(center: PyTree, count: DataLike, **options) -> PseudoCount:
+    """Smooth by `count` pseudo-observations at `center` a leaf: see `PseudoCount`.
+
+    Raises:
+        ValueError: If `count` is not positive.
+    """
+    _check_amount("count", count)
+    return PseudoCount(_arrays(center), float_array(count), **options)
+
+
+def blur(bandwidth: DataLike) -> Blur:
+    """Smooth Gaussian leaves by a kernel of this bandwidth: see `Blur`.
+
+    Raises:
+        ValueError: If a scalar or vector bandwidth is not positive, or a matrix is not
+            square.
+    """
+    shape = np.shape(bandwidth)
+    if len(shape) > 2 or (len(shape) == 2 and shape[0] != shape[1]):
+        raise ValueError(
+            "`bandwidth` must be a scalar, one number a column, or a square factor of "
+            f"the kernel's covariance; got shape {shape}."
+        )
+    if len(shape) < 2:
+        _check_amount("bandwidth", bandwidth)
+    return Blur(float_array(bandwidth))
+
+
+def normal_reference(
+    x: DataLike, *, per_coordinate: bool = False, weights: DataLike | None = None
+) -> Blur:
+    """Bandwidths that suit a normal density: Example 5.4.
+
+    h_k = s_k (4 / ((d + 2) m))^(1 / (d + 4)), s_k the standard deviation of column k
+    (ddof 1). With weights, m is their sum and s_k the deviation of rows repeated so
+    often. A constant column has no scale of its own: it takes h = 1 (the costs of
+    `per_coordinate` do not depend on it) and no part in the mean.
+
+    Args:
+        x: Data `[m, d]`.
+        per_coordinate: The paper's `-nd`, one bandwidth h_k a column; otherwise its
+            `-n`, the mean of h_k for all.
+        weights: Weights of rows as counts, `[m]`; 1 each by default.
+
+    Returns:
+        A `Blur` with bandwidth `[d]`, or scalar.
+
+    Raises:
+        ValueError: If `x` is not a matrix or not finite, or weights add up to 1 or
+            less.
+
+    References:
+        Bowman and Azzalini (1997), Section 2.4.2; Telgarsky and Dasgupta (2012),
+        Example 5.4.
+    """
+    shape = np.shape(x)
+    if len(shape) != 2 or shape[0] == 0:
+        raise ValueError(
+            f"`x` must be a matrix with a row a point; got shape {shape}. Reshape one "
+            "column to x[:, None]."
+        )
+    if is_concrete(x):
+        check_finite("x", x)
+    if weights is not None and is_concrete(weights):
+        check_weights(weights, shape[0])
+        if shape[0] > 1 and not np.sum(weights) > 1:
+            raise ValueError(
+                f"`weights` count as numbers of rows here; got a sum of "
+                f"{float(np.sum(weights)):g}, and a deviation needs more than 1. Scale "
+                "the weights, or give the smoothing explicitly."
+            )
+    weights = np.ones(shape[0]) if weights is None else weights
+    xp = np if is_concrete((x, weights)) else jnp
+    x, weights = float_array(x), float_array(weights)
+
+    total = xp.sum(weights)
+    centred = x - (weights @ x / total)[None]
+    # The second centring takes out the rounding of the first.
+    centred = centred - (weights @ centred / total)[None]
+    variance = weights @ centred**2 / xp.where(total > 1, total - 1, 1)
+    constant = xp.max(x, axis=0) == xp.min(x, axis=0)
+    scale = xp.sqrt(xp.where(constant, 1, variance))
+    d = shape[1]
+    bandwidth = scale * (4 / ((d + 2) * total)) ** (1 / (d + 4))
+    if per_coordinate:
+        return Blur(cast(Array, xp.where(constant, 1.0, bandwidth)))
+    varying = xp.sum(~constant)
+    mean = xp.sum(xp.where(constant, 0, bandwidth)) / xp.maximum(varying, 1)
+    return Blur(cast(Array, xp.where(varying == 0, 1.0, mean)))
+
+
+def bernstein(
+    num_categories: int, sample_size: DataLike, *, delta: float = 0.05
+) -> Mixing:
+    """Mix proportions towards the uniform by a Bernstein bound: Example 5.3.
+
+    b = √(2 p (1 − p) L / N) + L / (3 N) bounds how far a proportion p = 1/n strays in a
+    sample of size N with probability 1 − δ, L = ln(1/δ). The mixing that adds b to an
+    empty category has α = n b / (1 + n b).
+
+    Args:
+        num_categories: n, the number of categories.
+        sample_size: N, the size of the whole sample (fixed, never a cluster's).
+        delta: δ in (0, 1).
+
+    Returns:
+        A `Mixing` towards (1/n, …, 1/n).
+
+    Raises:
+        ValueError: If n < 2, N is not positive or δ is not in (0, 1).
+
+    References:
+        Telgarsky and Dasgupta (2012), Example 5.3, with the constants of Bernstein's
+        inequality.
+    """
+    if num_categories < 2:
+        raise ValueError(f"`num_categories` must be at least 2; got {num_categories}.")
+    _check_amount("sample_size", sample_size)
+    _check_amount("delta", delta, upper=1.0)
+    uniform = np.full(num_categories, 1 / num_categories)
+    amount = bernstein_amount(num_categories, sample_size, delta=delta)
+    return Mixing(uniform, amount, (Constraint.SIMPLEX,))
+
+
+def bernstein_amount(
+    num_categories: int, sample_size: DataLike, *, delta: float
+) -> Array:
+    """The α of `bernstein`."""
+    p = 1 / num_categories
+    size = float_array(sample_size)
+    log_term = np.log(1 / delta)
+    bound = (2 * p * (1 - p) * log_term / size) ** 0.5 + log_term / (3 * size)
+    return num_categories * bound / (1 + num_categories * bound)
+
+
+def _arrays(tree: PyTree) -> PyTree:
+    return jax.tree.map(float_array, tree)
+
+
+def _check_amount(name: str, value: DataLike, *, upper: float = np.inf) -> None:
+    if not is_concrete(value):
+        return
+    array = np.asarray(value)
+    if np.all(array > 0) and np.all(array < upper):
+        return
+    rule = "positive" if upper == np.inf else f"strictly between 0 and {upper:g}"
+    raise ValueError(f"`{name}` must be {rule}; got {array}.")
+
+
+def _check_gaussian_direction(center: Moments) -> None:
+    mean, covariance = np.asarray(center.mean), np.asarray(center.covariance)
+    if np.any(mean != 0):
+        raise ValueError(
+            "`center` must have mean 0 to be added to Gaussians (their mean domain "
+            f"recedes only along covariances); got mean {mean}. Use mixing to move "
+            "means."
+        )
+    values = np.linalg.eigvalsh(covariance) if center.form == "full" else covariance
+    if not np.all(values > 0):
+        raise ValueError(
+            "`center` must have a positive definite covariance; its smallest "
+            f"eigenvalue is {np.min(values):g}."
+        )
