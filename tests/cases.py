@@ -87,7 +87,10 @@ _BAD_MATRICES = np.stack([np.diag([1.0, -1, -1]), np.diag([1.0, 1, 0]), np.eye(3
 _BAD_MATRICES[2, 0, 1] = 0.5
 
 
-@dataclass(frozen=True)
+_NONE = np.zeros((0, 3))
+
+
+@dataclass(frozen=True, eq=False)
 class ConvexCase:
     """A convex function and what is known of it.
 
@@ -95,9 +98,9 @@ class ConvexCase:
         make: Constructor.
         sample: Random points `[count, *event]` inside the domain.
         value: f of points `[..., *event]` in plain NumPy.
-        outside: Points outside the domain `[k, *event]`, or None where there are none.
-        edge: Points on its boundary where f is finite, or None.
-        kinks: Points where f is not differentiable, or None.
+        outside: Points outside the domain `[k, *event]`, if there are any.
+        edge: Points on its boundary where f is finite.
+        kinks: Points where f is not differentiable.
         start: Where the numerical conjugate begins; None where it has no place.
         strict: Whether f is strictly convex inside.
     """
@@ -105,9 +108,9 @@ class ConvexCase:
     make: Callable[[], ConvexFunction]
     sample: Sampler
     value: Callable[[ndarray], ndarray]
-    outside: ndarray | None = None
-    edge: ndarray | None = None
-    kinks: ndarray | None = None
+    outside: ndarray = _NONE
+    edge: ndarray = _NONE
+    kinks: ndarray = _NONE
     start: ndarray | None = None
     strict: bool = True
 

@@ -402,7 +402,7 @@ def _cases():
                 gamma_moments(shape),
                 gamma_reference,
                 single="exact" if shape <= 100 else "honest",
-                maximiser=shape <= 100,
+                maximiser=shape <= 1,
             )
         )
     return out

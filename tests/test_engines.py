@@ -18,7 +18,7 @@ from bregjax.hierarchy.agglomerate import agglomerate
 from bregjax.hierarchy.engines import choose_engine
 from bregjax.smoothing import bernstein, blur, normal_reference, pseudo_count
 
-M, D = 24, 3
+M, D = 25, 3  # padded to 26 rows inside
 
 
 def sample(family: str, rng, kind: str) -> np.ndarray:
@@ -122,7 +122,7 @@ def test_ties_are_broken_by_lowest_slots(engine):
 
 
 def test_ward_is_scipy(rng):
-    x = rng.normal(size=(60, 5)) + 10
+    x = rng.normal(size=(61, 5)) + 10  # padded to 64 rows inside
     tree = agglomerate(x, family=SphericalGaussian(variance=2.5))
     z = linkage(x, "ward")
     np.testing.assert_array_equal(tree.children, z[:, :2].astype(int))
@@ -350,7 +350,7 @@ def _ising_amount(size):
 
 def test_heights_telescope(rng):
     """The costs of any tree add up to the cost of all points as one cluster."""
-    x = rng.poisson(4, size=(50, 4)).astype(float)
+    x = rng.poisson(4, size=(51, 4)).astype(float)
     tree = agglomerate(x, family="poisson")
     mean = x.mean(axis=0)
     whole = np.sum(np.where(x > 0, x * np.log(np.where(x > 0, x, 1) / mean), 0))

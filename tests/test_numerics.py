@@ -152,7 +152,8 @@ def test_infinite_slopes_meet_no_motion_and_no_cotangent(dtype):
     assert jax.jvp(xlogx, (zero,), (one,))[1] == -np.inf
     assert jax.grad(lambda x: 0 * xlogx(x))(zero) == 0
     assert jax.grad(xlogx)(zero) == -np.inf
-    slope, tangent = np.array([np.inf, -np.inf, 2], dtype), np.array([0, 3, 5], dtype)
+    slope = jnp.array([np.inf, -np.inf, 2], dtype)
+    tangent = jnp.array([0, 3, 5], dtype)
     np.testing.assert_array_equal(scale_tangent(slope, tangent), [0, -np.inf, 10])
 
 
@@ -177,5 +178,5 @@ def test_safe_norm_has_a_gradient_at_zero(dtype):
 
 
 def test_leaving_the_domain_beats_falling_without_bound():
-    slopes = np.array([[-np.inf, np.inf, 1], [-np.inf, 1, 2], [1, 2, 3]])
+    slopes = jnp.array([[-np.inf, np.inf, 1], [-np.inf, 1, 2], [1, 2, 3]])
     np.testing.assert_array_equal(sum_extended(slopes), [np.inf, -np.inf, 6])

@@ -88,6 +88,8 @@ def test_links_inside_the_repository_lead_somewhere():
         for target in re.findall(r"\]\(([^)#]+)", text):
             if "://" not in target:
                 assert (ROOT / target).exists(), target
+        for path in re.findall(r"`((?:bregjax|tests)/[\w/]+\.py)`", text):
+            assert (ROOT / path).exists(), path
 
 
 def test_nothing_of_one_s_own_machine():

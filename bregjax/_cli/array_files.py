@@ -1,6 +1,7 @@
 """Tables in array files: NPY, NPZ, sparse NPZ and Matrix Market."""
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,12 @@ def read_matrix(path: Path) -> np.ndarray:
         ValueError: If the file holds none, or a sparse one too large as a dense one.
     """
     if path.name.endswith((".mtx", ".mtx.gz")):
-        return as_dense(scipy.io.mmread(path))
+        with warnings.catch_warnings():
+            # SciPy 1.18 warns that it will give sparse arrays for matrices; 1.14 has no
+            # option to choose. Either is made dense.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            matrix = scipy.io.mmread(path)
+        return as_dense(matrix)
     with path.open("rb") as file:
         return _matrix(np.load(file, allow_pickle=False))
 

@@ -6,6 +6,7 @@ conjugate gradients, and the rounding that a nearly singular Hessian would magni
 not bounded.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -19,8 +20,9 @@ from bregjax.convex._boundary import ray_test
 from bregjax.convex._outcome import FlatFunction, Outcome, terms, value_tolerance
 
 HISTORY = 20
-POLISHING = 8  # Newton steps at most
-CG_STEPS = 200
+POLISHING = 20  # Newton steps at most
+CG_STEPS = 500
+PROBES = 16  # products with H to estimate its diagonal
 
 
 class State(NamedTuple):
@@ -64,7 +66,9 @@ def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
     rays = jnp.stack([theta - warm, polish.step, polish.residual])
     reach = jnp.max(jnp.abs(theta - warm))
     verdict = ray_test(gradient, y, warm, rays, jnp.zeros(3, bool), reach, lost)
-    conditions = [invalid, passed, verdict.outside, verdict.boundary, descent.going]
+    # Without a limit in sight a boundary's value is not known to be finite.
+    boundary = verdict.boundary & (polish.decrement <= size)
+    conditions = [invalid, passed, verdict.outside, boundary, descent.going]
     codes = [
         Result.INVALID,
         Result.CONVERGED,
@@ -75,11 +79,8 @@ def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
     codes = [jnp.asarray(int(code), jnp.int32) for code in codes]
     result = jnp.select(conditions, codes, jnp.asarray(int(Result.STALLED), jnp.int32))
     known = (result == Result.CONVERGED) | (result == Result.BOUNDARY)
-    infinite = (result == Result.OUTSIDE) | (
-        (result == Result.BOUNDARY) & ~(polish.decrement <= size)
-    )
-    number = jnp.sum(y * theta) - value
-    number = jnp.where(infinite, jnp.inf, jnp.where(known, number, jnp.nan))
+    number = jnp.where(known, jnp.sum(y * theta) - value, jnp.nan)
+    number = jnp.where(result == Result.OUTSIDE, jnp.inf, number)
     residual = jnp.max(jnp.abs(y - slope))
     null = jnp.zeros((y.size, 0), y.dtype)
     steps = descent.num_steps + polish.num_steps
@@ -144,23 +145,29 @@ def _polish(f: FlatFunction, theta: Array, y: Array, *, skip: Array) -> Polish:
     gradient = jax.grad(f)
     eps = jnp.finfo(y.dtype).eps
 
-    def product(theta: Array, vector: Array) -> Array:
-        return jax.jvp(gradient, (theta,), (vector,))[1]
-
     def examine(theta: Array) -> tuple[Array, Array, Array, Array]:
         residual = y - gradient(theta)
-        step, _ = cg(
-            lambda vector: product(theta, vector),
-            residual,
-            tol=1e-4,
-            maxiter=CG_STEPS,
-        )
-        step = jnp.where(jnp.all(jnp.isfinite(step)), step, 0)
-        here = jnp.sum(step * product(theta, step))
-        there = jnp.sum(step * product(theta + step, step))
-        # What conjugate gradients left of the residual must be covered as well.
-        left = residual - product(theta, step)
-        solved = jnp.sum(left**2) <= 1e-4 * jnp.sum(residual**2)
+
+        def product(vector: Array) -> Array:
+            return jax.jvp(gradient, (theta,), (vector,))[1]
+
+        scale = _scale(product, theta)
+
+        def scaled(vector: Array) -> Array:
+            return product(vector / scale) / scale
+
+        target = residual / scale
+        solution, _ = cg(scaled, target, tol=1e-2, maxiter=CG_STEPS)
+        solution = jnp.where(jnp.all(jnp.isfinite(solution)), solution, 0)
+        step = solution / scale
+        here = jnp.sum(step * product(step))
+        there = jnp.sum(step * jax.jvp(gradient, (theta + step,), (step,))[1])
+        # What conjugate gradients left of the residual must not matter, or be rounding:
+        # the part along directions in which f is affine stays.
+        left = target - scaled(solution)
+        rounding = eps * (2 * jnp.abs(y) + jnp.abs(residual)) / scale
+        allowed = 1e-3 * jnp.sum(target**2) + 1e4 * jnp.sum(rounding**2)
+        solved = jnp.sum(left**2) <= allowed
         exact = jnp.all(jnp.abs(residual) <= 4 * eps * jnp.abs(y))
         model = exact | (solved & (jnp.abs(there - here) <= 0.25 * here))
         decrement = jnp.where(exact, 0, jnp.sum(residual * step))
@@ -169,8 +176,8 @@ def _polish(f: FlatFunction, theta: Array, y: Array, *, skip: Array) -> Polish:
     def advance(state: Polish) -> Polish:
         target = state.theta + state.step
         residual, step, decrement, model = examine(target)
-        better = jnp.all(jnp.isfinite(residual)) & (decrement < 0.5 * state.decrement)
-        better = better & model & (decrement >= 0)
+        better = jnp.all(jnp.isfinite(residual)) & (decrement >= 0)
+        better = better & (decrement < 0.5 * state.decrement)
         fresh = Polish(
             target, residual, step, decrement, model, state.num_steps + 1, better
         )
@@ -191,8 +198,23 @@ def inverse_product(f: FlatFunction, theta: Array, right: Array) -> Array:
         return jax.jvp(jax.grad(f), (theta,), (vector,))[1]
 
     tol = 1e-12 if jnp.finfo(theta.dtype).bits == 64 else 1e-6
+    scale = _scale(product, theta)
 
     def solve(operator, target: Array) -> Array:
-        return cg(operator, target, tol=tol, maxiter=10 * CG_STEPS)[0]
+        def scaled(vector: Array) -> Array:
+            return operator(vector / scale) / scale
+
+        solution, _ = cg(scaled, target / scale, tol=tol, maxiter=4 * CG_STEPS)
+        return solution / scale
 
     return jax.lax.custom_linear_solve(product, right, solve, symmetric=True)
+
+
+def _scale(product: Callable[[Array], Array], theta: Array) -> Array:
+    """Estimate of diag(H)^½ from H times random signs; right to a few per cent."""
+    signs = jax.random.rademacher(jax.random.key(0), (PROBES, theta.size), theta.dtype)
+    estimate = jnp.mean(signs * jax.lax.map(product, signs), axis=0)
+    positive = jnp.where(estimate > 0, estimate, jnp.inf)
+    least = jnp.min(positive)
+    square = jnp.where(estimate > 0, estimate, jnp.where(jnp.isinf(least), 1, least))
+    return jax.lax.stop_gradient(jnp.sqrt(square))

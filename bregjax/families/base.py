@@ -8,10 +8,11 @@ from jax.flatten_util import ravel_pytree
 
 from bregjax._checks import is_concrete
 from bregjax._result import Result
-from bregjax._typing import Array, PyTree
+from bregjax._typing import Array, ArrayLike, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.convex import ConjugateSolution, bregman_remainder, conjugate
 from bregjax.data_model import DataModel
+from bregjax.families.check import CheckReport, check_family
 from bregjax.families.natural_model import NaturalModel
 
 __all__ = ["Family"]
@@ -80,6 +81,11 @@ class Family(DataModel):
         """
         return self.numerical_conjugate(mean, start=start)
 
+    @property
+    def solves(self) -> bool:
+        """Whether `conjugate` is the solver, for want of a closed form."""
+        return type(self).conjugate is Family.conjugate
+
     def numerical_conjugate(
         self, mean: PyTree, *, start: PyTree | None = None
     ) -> ConjugateSolution:
@@ -132,6 +138,28 @@ class Family(DataModel):
         flat_q, _ = ravel_pytree(natural_q)
         psi = lambda theta: self.log_partition(unravel(theta))
         return bregman_remainder(psi, flat_p, flat_q - flat_p)
+
+    def check(self, x: ArrayLike, *, key_or_seed: ArrayLike = 0) -> CheckReport:
+        """Examine the family, and how it fits data: a doctor for a ψ of your own.
+
+        Looks whether ψ is finite, smooth and convex around its start and a sum over
+        coordinates if it claims to be, which directions of θ are overcomplete, whether T
+        fits θ, whether the rows lie in the mean domain (and so need smoothing), whether
+        the conjugate is found and inverts ∇ψ, and whether ψ keeps its digits in float32.
+        Random points, a few hundred; seconds, most of them compilation. A sound report
+        is evidence, not proof.
+
+        Args:
+            x: Data, a row a point.
+            key_or_seed: An integer or a JAX key for the random points.
+
+        Returns:
+            The report: `print` it, or ask `.ok` and `.findings`.
+
+        Raises:
+            TypeError: Under `jit` or another transformation.
+        """
+        return check_family(self, x, key_or_seed=key_or_seed)
 
     # --- Clusters ------------------------------------------------------------------
 

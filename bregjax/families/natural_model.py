@@ -13,6 +13,7 @@ from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import ClusterModel, weighted_mean
 from bregjax.convex import bregman_remainder
+from bregjax.families._screen import bracketed_conjugate
 
 if TYPE_CHECKING:
     from bregjax.families.base import Family
@@ -107,8 +108,19 @@ class NaturalModel(ClusterModel):
         """All pairs by the difference of values alone: good to eps · w |ψ*|."""
         rows = jax.tree.map(lambda leaf: leaf[:, None], a)
         columns = jax.tree.map(lambda leaf: leaf[None, :], b)
-        union = self.union(rows, columns)
-        return jnp.maximum(_difference_of_values(rows, columns, union), 0)
+        union = self.pool(rows, columns)
+        if self.family.separable and self.family.solves:
+            value = bracketed_conjugate(
+                _flat_psi(self.family),
+                union.mean,
+                jnp.minimum(rows.natural, columns.natural),
+                jnp.maximum(rows.natural, columns.natural),
+                union.natural,
+            )
+        else:
+            value = self.settle(union).value
+        parts = rows.weight * rows.value + columns.weight * columns.value
+        return jnp.maximum(parts - union.weight * value, 0)
 
 
 def _unsolved(weight: Array, mean: Array, start: Array) -> NaturalState:

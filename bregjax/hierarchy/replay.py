@@ -123,13 +123,16 @@ def node_states(
 
     indices = jnp.asarray(num_points + np.arange(extra), jnp.int32)
     nodes = jax.lax.scan(step, nodes, (indices, children))[0]
-    # Only sums went through the scan; logarithms and solves are one batch.
+    # Only sums went through the scan; logarithms and solves are one batch. The leaves
+    # are settled already, and stay as they are.
+    is_leaf = jnp.arange(jax.tree.leaves(nodes)[0].shape[0]) < num_points
     settled = model.settle(nodes)
-    return jax.tree.map(
-        lambda leaf, node: jnp.concatenate([leaf, node[leaf.shape[0] :]]),
-        leaves,
-        settled,
-    )
+
+    def keep_leaves(before: Array, after: Array) -> Array:
+        mask = is_leaf.reshape(is_leaf.shape + (1,) * (before.ndim - 1))
+        return jnp.where(mask, before, after)
+
+    return jax.tree.map(keep_leaves, nodes, settled)
 
 
 @jax.jit

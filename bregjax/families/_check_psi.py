@@ -1,0 +1,339 @@
+"""Tests of a log-partition function by itself: finite, convex, overcomplete, separable."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from bregjax._typing import Array
+from bregjax.families._finding import Finding
+
+if TYPE_CHECKING:
+    from bregjax.families.base import Family
+
+__all__ = ["Landscape", "check_psi", "survey"]
+
+_RADII = (0.3, 1.0, 3.0)  # in standard deviations of the statistic, inverted
+_LARGE = 200  # parameters from which fewer points are looked at
+_NULL = 1e-12  # scaled curvatures under this are none
+_MOST_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """ψ, ∇ψ and ∇²ψ at the start (first) and at random points around it.
+
+    Attributes:
+        points: θ raveled, `[k, n]`, all with ψ finite.
+        values: `[k]`.
+        gradients: `[k, n]`.
+        hessians: `[k, n, n]`.
+        names: Of the n coordinates.
+    """
+
+    points: np.ndarray
+    values: np.ndarray
+    gradients: np.ndarray
+    hessians: np.ndarray
+    names: tuple[str, ...]
+
+
+def psi_at(family: "Family", theta: Array) -> Array:
+    """ψ of a raveled θ, scalar."""
+    _, unravel = ravel_pytree(family.natural_init)
+    return family.log_partition(unravel(theta))
+
+
+@jax.jit
+def psi_values(family: "Family", points: Array) -> Array:
+    """ψ at points `[k, n]`."""
+    return jax.vmap(lambda theta: psi_at(family, theta))(points)
+
+
+@jax.jit
+def psi_gradients(family: "Family", points: Array) -> Array:
+    """∇ψ at points `[k, n]`."""
+    return jax.vmap(jax.grad(lambda theta: psi_at(family, theta)))(points)
+
+
+@jax.jit
+def _hessians(family: "Family", points: Array) -> Array:
+    hessian = jax.hessian(lambda theta: psi_at(family, theta))
+    return jax.lax.map(hessian, points)
+
+
+def survey(family: "Family", rng: np.random.Generator) -> Landscape:
+    """Look at ψ at its start and at random points, drawn in where ψ is not finite."""
+    start, _ = ravel_pytree(family.natural_init)
+    start = np.asarray(start, np.float64)
+    count = 24 if start.size <= _LARGE else 6
+    hessian = np.asarray(_hessians(family, start[None]))[0]
+    curvature = np.abs(np.diagonal(hessian))
+    usable = np.isfinite(curvature) & (curvature > 0)
+    unit = np.where(usable, 1 / np.sqrt(np.where(usable, curvature, 1)), 1)
+    radii = np.resize(_RADII, count)[:, None]
+    moves = radii * unit * rng.normal(size=(count, start.size))
+    for _ in range(40):
+        lost = ~np.isfinite(np.asarray(psi_values(family, start + moves)))
+        if not lost.any():
+            break
+        moves = np.where(lost[:, None], moves / 2, moves)
+    points = np.concatenate([start[None], start + moves])
+    return Landscape(
+        points,
+        np.asarray(psi_values(family, points)),
+        np.asarray(psi_gradients(family, points)),
+        np.asarray(_hessians(family, points)),
+        coordinate_names(family.natural_init),
+    )
+
+
+def coordinate_names(natural: Any) -> tuple[str, ...]:
+    """A name for each of the n coordinates of θ: `θ[0]`, `θ[1][2, 0]`."""
+    names = []
+    for path, leaf in jax.tree_util.tree_leaves_with_path(natural):
+        prefix = "θ" + jax.tree_util.keystr(path)
+        for index in np.ndindex(np.shape(leaf)):
+            place = ", ".join(map(str, index))
+            names.append(f"{prefix}[{place}]" if index else prefix)
+    return tuple(names)
+
+
+def check_psi(family: "Family", seen: Landscape, rng: np.random.Generator):
+    """Findings on ψ alone.
+
+    Returns:
+        The findings, and the overcomplete directions `[r, n]` as readable rows.
+    """
+    start = _check_start(seen)
+    if not start.passed:
+        return [start], np.zeros((0, seen.points.shape[1]))
+    null = _common_null(seen)
+    findings = [start, _check_convex(family, seen), _check_pieces(family, seen, null)]
+    directions = _readable(null)
+    findings.append(_describe_null(directions, seen.names))
+    if seen.points.shape[1] > 1:
+        findings.append(_check_separable(family, seen, rng))
+    return findings, directions
+
+
+def _check_start(seen: Landscape) -> Finding:
+    bad = ~np.isfinite(seen.gradients[0])
+    if not np.isfinite(seen.values[0]):
+        return Finding(
+            "start",
+            passed=False,
+            sentence=f"ψ is {seen.values[0]} at `natural_init`: choose a θ inside its "
+            "domain.",
+        )
+    if bad.any():
+        name = seen.names[int(np.argmax(bad))]
+        return Finding(
+            "start",
+            passed=False,
+            sentence=f"∇ψ is not finite at `natural_init` (in {name}), although ψ is: a "
+            "`jnp.where` that guards the value does not guard the derivative. Guard "
+            "the argument of the function that fails as well, or move the start.",
+        )
+    if not np.isfinite(seen.hessians[0]).all():
+        return Finding(
+            "start",
+            passed=False,
+            sentence="∇²ψ is not finite at `natural_init`, although ∇ψ is. Write ψ with "
+            "functions that are twice differentiable there, or move the start.",
+        )
+    return Finding("start", passed=True, sentence="ψ and ∇ψ are finite at the start.")
+
+
+def _check_convex(family: "Family", seen: Landscape) -> Finding:
+    """By midpoints of segments, by monotone gradients, and by eigenvalues."""
+    remedy = (
+        "A log-partition function is convex on all of its domain: check its sign and "
+        "its formula, and return inf outside the domain, jnp.where(inside, ψ, jnp.inf)."
+    )
+    a, b = seen.points[:-1], seen.points[1:]
+    middle = np.asarray(psi_values(family, (a + b) / 2))
+    ends = seen.values[:-1] + seen.values[1:]
+    if not np.isfinite(middle).all():
+        return Finding(
+            "convex",
+            passed=False,
+            sentence="ψ is not finite between two points where it is finite: its domain "
+            f"is not convex. {remedy}",
+        )
+    size = np.abs(seen.values[:-1]) + np.abs(seen.values[1:]) + np.abs(middle)
+    bulge = middle - ends / 2 > 1e-10 * (size + 1e-3)
+    steps = np.einsum("kn,kn->k", np.diff(seen.gradients, axis=0), b - a)
+    terms = np.einsum("kn,kn->k", np.abs(seen.gradients[1:]), np.abs(b - a))
+    bulge |= steps < -1e-8 * terms
+    if bulge.any():
+        return Finding(
+            "convex",
+            passed=False,
+            sentence=f"ψ is not convex: on {bulge.sum()} of {len(bulge)} random "
+            f"segments around the start it lies above its chord. {remedy}",
+        )
+    whole = np.isfinite(seen.hessians).all(axis=(1, 2))
+    least = np.array([_scaled_eigh(h)[0].min() for h in seen.hessians[whole]])
+    if (least < -1e-6).any():
+        return Finding(
+            "convex",
+            passed=False,
+            sentence=f"∇²ψ has a negative eigenvalue ({least.min():.2g} in units of its "
+            f"diagonal) at {np.sum(least < -1e-6)} of {len(least)} points. {remedy}",
+        )
+    if not whole.all():
+        return Finding(
+            "convex",
+            passed=False,
+            sentence=f"∇²ψ is not finite at {np.sum(~whole)} of {len(whole)} points "
+            "where ψ is: it overflows or a guard is missing. Write ψ so that its "
+            "terms stay finite (log1p, expm1, logsumexp, softplus).",
+        )
+    return Finding(
+        "convex",
+        passed=True,
+        sentence=f"ψ is convex at {len(whole)} points around the start.",
+    )
+
+
+def _scaled_eigh(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Eigenvalues, vectors and scale of D⁻¹HD⁻¹, D = diag(|H|)^½."""
+    diagonal = np.abs(np.diagonal(hessian))
+    scale = np.sqrt(np.where(diagonal > 0, diagonal, 1))
+    scaled = hessian / scale / scale[:, None]
+    values, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
+    return values, vectors, scale
+
+
+def _common_null(seen: Landscape) -> np.ndarray:
+    """Orthonormal basis `[r, n]` of directions without curvature at any point."""
+    whole = np.isfinite(seen.hessians).all(axis=(1, 2))
+    diagonal = np.abs(np.diagonal(seen.hessians[0]))
+    scale = np.where(diagonal > 0, diagonal, 1)
+    total = np.zeros_like(seen.hessians[0])
+    for hessian in seen.hessians[whole]:
+        # Larger ones are scaled down; the rounding of smaller ones not up.
+        total += hessian / max(1.0, np.max(np.abs(np.diagonal(hessian)) / scale))
+    values, vectors, scale = _scaled_eigh(total)
+    basis = vectors[:, values <= len(values) * _NULL].T / scale
+    return np.linalg.qr(basis.T)[0].T
+
+
+def _check_pieces(family: "Family", seen: Landscape, null: np.ndarray) -> Finding:
+    """Whether ψ is curved wherever it is anywhere: no linear pieces, no kinks."""
+    sentence = (
+        "ψ has linear pieces: along {} it has no curvature {}. Means and natural "
+        "parameters do not correspond there. A log-partition function is smooth and, "
+        "off its overcomplete directions, strictly convex."
+    )
+    whole = np.isfinite(seen.hessians).all(axis=(1, 2))
+    for hessian in seen.hessians[whole]:
+        values, vectors, scale = _scaled_eigh(hessian)
+        flat = vectors[:, values <= len(values) * _NULL].T / scale
+        if len(flat) > len(null):
+            rest = flat - flat @ null.T @ null
+            rest = rest[np.argmax(np.linalg.norm(rest, axis=1))]
+            name = _combination(rest / np.abs(rest).max(), seen.names)
+            where = "near one point and has it near others"
+            return Finding(
+                "pieces", passed=False, sentence=sentence.format(name, where)
+            )
+    if len(null):
+        ends = np.concatenate([s * null for s in (-3.0, -1.0, 1.0, 3.0)])
+        ends = ends[np.isfinite(psi_values(family, seen.points[0] + ends))]
+        slopes = np.asarray(psi_gradients(family, seen.points[0] + ends))
+        change = np.abs(np.sum((slopes - seen.gradients[0]) * ends, axis=1))
+        size = np.sum(np.abs(seen.gradients[0]) + np.abs(slopes), axis=1)
+        kinked = change > 1e-8 * size
+        if kinked.any():
+            move = ends[np.argmax(kinked)]
+            name = _combination(move / np.abs(move).max(), seen.names)
+            where = "although its slope changes: it has kinks"
+            return Finding(
+                "pieces", passed=False, sentence=sentence.format(name, where)
+            )
+    return Finding("pieces", passed=True, sentence="ψ has no linear pieces or kinks.")
+
+
+def _readable(basis: np.ndarray) -> np.ndarray:
+    """Row-reduced echelon form: few and simple coefficients."""
+    rows, lead = basis.copy(), 0
+    for column in range(basis.shape[1]):
+        if lead == len(rows):
+            break
+        pivot = lead + int(np.argmax(np.abs(rows[lead:, column])))
+        if abs(rows[pivot, column]) < 1e-6:
+            continue
+        rows[[lead, pivot]] = rows[[pivot, lead]]
+        rows[lead] /= rows[lead, column]
+        others = np.arange(len(rows)) != lead
+        rows[others] -= np.outer(rows[others, column], rows[lead])
+        lead += 1
+    return np.where(np.abs(rows) < 1e-6, 0, rows)
+
+
+def _combination(row: np.ndarray, names: tuple[str, ...]) -> str:
+    """A linear combination in words: `θ[0] + θ[1] − 2 θ[2]`."""
+    text = ""
+    terms = [(c, name) for c, name in zip(row, names, strict=True) if abs(c) > 1e-6]
+    for coefficient, name in terms[:8]:
+        size = f"{abs(coefficient):.3g}"
+        sign = "−" if coefficient < 0 else "+"
+        text += f" {sign} " + (name if size == "1" else f"{size} {name}")
+    text = text.removeprefix(" + ").strip()
+    return text + (" + …" if len(terms) > 8 else "")
+
+
+def _describe_null(directions: np.ndarray, names: tuple[str, ...]) -> Finding:
+    if not len(directions):
+        return Finding(
+            "overcomplete",
+            passed=True,
+            sentence="The parameters are minimal: no direction leaves the distribution "
+            "as it is.",
+        )
+    named = [_combination(row, names) for row in directions[:_MOST_NAMED]]
+    more = len(directions) - len(named)
+    return Finding(
+        "overcomplete",
+        passed=True,
+        sentence=f"The parameters are overcomplete in {len(directions)} "
+        f"direction{'s' * (len(directions) > 1)}: θ moves along "
+        f"{'; '.join(named)}{f'; and {more} more' if more else ''} without a change of "
+        "the distribution. Costs do not depend on it.",
+    )
+
+
+def _check_separable(
+    family: "Family", seen: Landscape, rng: np.random.Generator
+) -> Finding:
+    """Whether ∂ψ/∂θ_i depends on θ_i alone: redraw some coordinates, keep the others."""
+    k, n = seen.points.shape
+    keep = rng.uniform(size=(k - 1, n)) < 0.5
+    mixed = np.where(keep, seen.points[:-1], seen.points[1:])
+    slopes = np.asarray(psi_gradients(family, mixed))
+    gap = np.abs(slopes - seen.gradients[:-1])
+    size = np.abs(slopes) + np.abs(seen.gradients[:-1]) + 1e-12
+    known = np.isfinite(gap)
+    holds = not (keep & known & (gap > 1e-9 * size)).any()
+    if family.separable:
+        return Finding(
+            "separable",
+            passed=holds,
+            sentence="ψ is a sum over coordinates, as claimed."
+            if holds
+            else "ψ is not a sum over coordinates, against `separable=True`: a slope "
+            "∂ψ/∂θ_i changes with other coordinates, and costs would be wrong. Leave "
+            "`separable` out.",
+        )
+    return Finding(
+        "separable",
+        passed=True,
+        sentence="ψ is a sum over coordinates: `separable=True` is true of it and "
+        "faster."
+        if holds
+        else "ψ is not a sum over coordinates, and does not claim to be.",
+    )
