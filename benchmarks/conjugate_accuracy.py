@@ -40,7 +40,8 @@ def rows(bits, methods):
 
 def main():
     print(
-        "| case | method | bits | code | steps | error | of terms | maximiser | residual | s |"
+        "| case | method | bits | code | steps | error | of terms "
+        "| maximiser | residual | s |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for bits in (64, 32):

@@ -1,7 +1,7 @@
 """Registries that the conformance tests run over: one entry, all of the tests."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy import ndarray
@@ -87,7 +87,8 @@ _BAD_MATRICES = np.stack([np.diag([1.0, -1, -1]), np.diag([1.0, 1, 0]), np.eye(3
 _BAD_MATRICES[2, 0, 1] = 0.5
 
 
-_NONE = np.zeros((0, 3))
+def _none() -> ndarray:
+    return np.zeros((0, 3))
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +109,9 @@ class ConvexCase:
     make: Callable[[], ConvexFunction]
     sample: Sampler
     value: Callable[[ndarray], ndarray]
-    outside: ndarray = _NONE
-    edge: ndarray = _NONE
-    kinks: ndarray = _NONE
+    outside: ndarray = field(default_factory=_none)
+    edge: ndarray = field(default_factory=_none)
+    kinks: ndarray = field(default_factory=_none)
     start: ndarray | None = None
     strict: bool = True
 

@@ -13,9 +13,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.stats
 from jax.scipy.special import logsumexp
 from numpy import ndarray
-from scipy import special, stats
+from scipy import special
 
 from bregjax.families import (
     Bernoulli,
@@ -34,6 +35,7 @@ from bregjax.families import (
 from bregjax.moments import Moments
 
 Generator = np.random.Generator
+stats: Any = scipy.stats  # its stubs do not know frozen distributions
 
 
 @dataclass(frozen=True)
@@ -53,14 +55,14 @@ class FamilyCase:
         plain: ψ alone as a family without closed forms; None where `make` is that.
     """
 
-    make: Callable[[], Family]
-    data: Callable[[Generator, int], ndarray]
+    make: Callable[[], Any]
+    data: Callable[[Generator, int], Any]
     natural: Callable[[Generator], Any]
-    log_prob: Callable[[ndarray, Any], ndarray]
+    log_prob: Callable[[Any, Any], Any]
     grid: Callable[[Any], tuple[ndarray, ndarray]]
     edge: str | None = None
     overcomplete: bool = False
-    plain: Callable[[], Family] | None = None
+    plain: Callable[[], Any] | None = None
 
 
 # --- Sample spaces -------------------------------------------------------------------
@@ -223,8 +225,8 @@ def _truncated_log_prob(x, theta):
     return np.sum(stats.poisson.logpmf(x, rate) - np.log(-np.expm1(-rate)), -1)
 
 
-def _ising_log_prob(x, natural):
-    score = lambda row: (
+def _ising_log_prob(x, natural: Any):
+    score: Any = lambda row: (
         sum(natural[0][i, int(row[i])] for i in range(3))
         + sum(
             natural[1][e, int(row[i]), int(row[j])]
@@ -367,7 +369,7 @@ FAMILIES: dict[str, FamilyCase] = {
 }
 
 
-def naturals(case: FamilyCase, rng: Generator, count: int, dtype=np.float64):
+def naturals(case: FamilyCase, rng: Generator, count: int, dtype: Any = np.float64):
     """Random natural parameters, stacked along a leading axis."""
     drawn = [case.natural(rng) for _ in range(count)]
     return jax.tree.map(lambda *leaves: np.stack(leaves).astype(dtype), *drawn)

@@ -9,7 +9,6 @@ import pytest
 from family_cases import (
     FAMILIES,
     identity,
-    negative_binomial,
     truncated_poisson,
 )
 
@@ -34,8 +33,8 @@ def _unstable_psi(theta):
 
 
 def _cancelling_psi(theta):
-    """Poisson, with a large constant added and taken off."""
-    return jnp.sum((1e6 + jnp.exp(theta)) - 1e6)
+    """Poisson to six digits, of which float32 keeps none."""
+    return jnp.sum(jnp.sqrt(1e12 + 2e6 * jnp.exp(theta)) - 1e6)
 
 
 def _coupled_psi(theta):
@@ -76,8 +75,8 @@ def _large_counts():
 # name: (family, data), all examined once.
 CASES = {
     "poisson": (lambda: _own(_poisson_psi, separable=True), COUNTS),
-    "concave": (lambda: _own(_concave_psi), COUNTS),
-    "wavy": (lambda: _own(_wavy_psi), COUNTS),
+    "concave": (lambda: _own(_concave_psi, separable=True), COUNTS),
+    "wavy": (lambda: _own(_wavy_psi, separable=True), COUNTS),
     "unstable": (lambda: _own(_unstable_psi, separable=True), _large_counts()),
     "cancelling": (lambda: _own(_cancelling_psi, separable=True), COUNTS + 1),
     "false_claim": (lambda: _own(_coupled_psi, separable=True), np.full((4, 2), 0.3)),
@@ -185,10 +184,8 @@ def test_seeds_and_keys_draw_the_same_points_again():
 
 def test_built_ins_pass():
     rng = np.random.default_rng(5)
-    for name in ("poisson", "exponential", "bernoulli", "gamma", "negative_binomial"):
-        x = FAMILIES[name].data(rng, 20)
-        family = negative_binomial() if name == "negative_binomial" else None
-        report = (family or FAMILIES[name].make()).check(x)
+    for name in ("exponential", "gamma"):
+        report = FAMILIES[name].make().check(FAMILIES[name].data(rng, 20))
         assert report.ok, str(report)
 
 

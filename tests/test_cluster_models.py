@@ -1,6 +1,7 @@
 """Cluster models: definitions, overrides, derivatives, hostile numbers."""
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +38,14 @@ from bregjax.smoothing import blur
 # Of the dense solvers, which take seconds to compile, one goes through the table.
 NAMES = [n for n in FAMILIES if n not in ("truncated_poisson_dense", "categorical")]
 CLOSED = [name for name in NAMES if FAMILIES[name].plain is not None]
-every_family = pytest.mark.parametrize("name", NAMES)
+NUMERIC = [name for name in NAMES if FAMILIES[name].plain is None]
+# Each of these compiles a dense solver or two for what others show as well.
+COSTLY = ("diagonal_gaussian", "isotropic_gaussian", "ising")
+TABLE = [
+    pytest.param(name, marks=pytest.mark.slow if name == "ising" else ())
+    for name in NAMES
+]
+every_family = pytest.mark.parametrize("name", TABLE)
 NUM_LEAVES = 8
 
 
@@ -86,7 +94,7 @@ def _computed(name, precision):
         statistics = jax.tree.map(
             lambda leaf: jnp.asarray(leaf, precision), smoothed_leaves(family, x)
         )
-        if name == "ising":
+        if name in NUMERIC:
             three = _pooled_states(model, statistics, weights)
         else:
             leaves, clusters = _states(model, statistics, weights)
@@ -159,7 +167,7 @@ PARTS = ([0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 2, 3, 4, 5, 6, 7])
 
 @functools.cache
 def _solved(name, *, smooth):
-    """Means of the rows and of both clusters and their union `[8 + 3]`, and ψ* there."""
+    """Means of rows, both clusters and their union `[8 + 3]`, and ψ* there."""
     family, x, weights = _sample(name)
     statistics = smoothed_leaves(family, x) if smooth else family.leaf_statistics(x)
     means = jax.tree.map(jnp.asarray, raw_means(statistics))
@@ -194,7 +202,9 @@ def test_merge_cost_is_the_log_likelihood_lost(name, x64):
     case = FAMILIES[name]
     family, x, weights = _sample(name)
     model = family.cluster_model()
-    _, clusters = _states(model, family.leaf_statistics(x), weights)
+    states = _pooled_states if name in NUMERIC else _states
+    clusters = states(model, family.leaf_statistics(x), weights)
+    clusters = clusters if name in NUMERIC else clusters[1]
     cost = _merge_cost(model, _take(clusters, [0]), _take(clusters, [1]))[0]
     means, solution = _solved(name, smooth=False)
     likelihoods = []
@@ -213,16 +223,26 @@ def test_merge_cost_is_the_log_likelihood_lost(name, x64):
 # --- Overrides -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", CLOSED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in COSTLY else ())
+        for name in CLOSED
+    ],
+)
 def test_closed_conjugates_are_what_psi_alone_gives(name, x64):
     case = FAMILIES[name]
     means, closed = _solved(name, smooth=True)
+    assert case.plain is not None
     found = _conjugates(case.plain(), means)
-    np.testing.assert_array_equal(found.result, Result.CONVERGED)
+    np.testing.assert_array_equal(found.result, closed.result)
     np.testing.assert_allclose(found.value, closed.value, rtol=1e-9, atol=1e-9)
     if not case.overcomplete:
-        natural = flat(closed.maximiser)
-        np.testing.assert_allclose(flat(found.maximiser), natural, rtol=1e-7, atol=1e-9)
+        inside = np.asarray(closed.result) == Result.CONVERGED
+        assert inside.sum() > 5
+        natural = flat(closed.maximiser)[inside]
+        found = flat(found.maximiser)[inside]
+        np.testing.assert_allclose(found, natural, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", CLOSED)
@@ -287,10 +307,11 @@ def test_derivative_by_the_variance_of_ward(x64):
     """Δ = c / σ²."""
     x, weights = np.array([[0.0], [1.0], [5.0], [9.0]]), np.ones(4)
     cost = lambda v: _cost_of_rows(SphericalGaussian(v, dim=1), None, x, weights)
-    value, slope = jax.value_and_grad(cost)(2.0)
+    value, slope = jax.jit(jax.value_and_grad(cost))(2.0)
     np.testing.assert_allclose(value, 6.5**2 / 4, rtol=1e-14)
     np.testing.assert_allclose(slope, -value / 2, rtol=1e-14)
-    np.testing.assert_allclose(jax.hessian(cost)(2.0), value / 2, rtol=1e-14)
+    bend = jax.jit(jax.grad(jax.grad(cost)))(2.0)
+    np.testing.assert_allclose(bend, value / 2, rtol=1e-14)
 
 
 def _pair_cost(model, x, w=None):
@@ -373,14 +394,14 @@ def test_merge_costs_batch_and_compile(rng, x64):
     family = Gamma(1)
     x = rng.gamma(2.0, 1.0, (5, 1))
     model = family.cluster_model()
-    leaves = model.leaves(smoothed_leaves(family, x), np.ones(5))
+    leaves = model.leaves(smoothed_leaves(family, x), jnp.ones(5))
     rows, columns = (
         jax.tree.map(lambda leaf, axis=axis: jnp.expand_dims(leaf, axis), leaves)
         for axis in (1, 0)
     )
     table = jax.jit(model.merge_cost)(rows, columns)
     assert table.shape == (5, 5)
-    single = jax.vmap(lambda a: model.merge_cost(a, _take(leaves, 2)))(leaves)
+    single = jax.jit(jax.vmap(lambda a: model.merge_cost(a, _take(leaves, 2))))(leaves)
     np.testing.assert_allclose(single, table[:, 2], rtol=1e-12, atol=1e-15)
 
 
@@ -390,7 +411,7 @@ def test_merge_costs_batch_and_compile(rng, x64):
 def test_failed_solves_are_nan_and_not_costs(x64):
     model = NaturalModel(PLAIN_POISSON)
     leaves = model.leaves(
-        jnp.array([[-1.0, 1.0], [2.0, np.nan], [1.0, 1.0]]), np.ones(3)
+        jnp.array([[-1.0, 1.0], [2.0, np.nan], [1.0, 1.0]]), jnp.ones(3)
     )
     codes = [Result.OUTSIDE, Result.INVALID, Result.CONVERGED]
     np.testing.assert_array_equal(model.result(leaves), codes)
@@ -400,15 +421,15 @@ def test_failed_solves_are_nan_and_not_costs(x64):
 
 def test_boundary_is_a_result_only_where_the_cost_is_infinite(x64):
     poisson = NaturalModel(PLAIN_POISSON)
-    leaf = poisson.leaves(jnp.array([[0.0, 3.0]]), np.ones(1))
+    leaf = poisson.leaves(jnp.array([[0.0, 3.0]]), jnp.ones(1))
     np.testing.assert_array_equal(leaf.result, Result.BOUNDARY)
     np.testing.assert_array_equal(poisson.result(leaf), Result.CONVERGED)
     gamma = Gamma(1).cluster_model()
-    single = gamma.leaves((jnp.zeros((1, 1)), jnp.ones((1, 1))), np.ones(1))
+    single = gamma.leaves((jnp.zeros((1, 1)), jnp.ones((1, 1))), jnp.ones(1))
     np.testing.assert_array_equal(gamma.result(single), Result.BOUNDARY)
     for family in (Gaussian(2), DiagonalGaussian(2), IsotropicGaussian(2)):
         model = family.cluster_model()
-        leaf = model.leaves(family.leaf_statistics(np.ones((1, 2))), jnp.ones(1))
+        leaf = model.leaves(family.leaf_statistics(jnp.ones((1, 2))), jnp.ones(1))
         np.testing.assert_array_equal(model.result(leaf), Result.BOUNDARY)
     zero = Exponential(1).cluster_model()
     leaf = zero.leaves(jnp.zeros((1, 1)), jnp.ones(1))
@@ -418,7 +439,7 @@ def test_boundary_is_a_result_only_where_the_cost_is_infinite(x64):
 def test_unions_of_boundary_points_start_afresh(x64):
     """The solver of a union does not start where the parts ran off to."""
     model = NaturalModel(PLAIN_POISSON)
-    leaves = model.leaves(jnp.array([[0.0, 3.0], [5.0, 0.0]]), np.ones(2))
+    leaves = model.leaves(jnp.array([[0.0, 3.0], [5.0, 0.0]]), jnp.ones(2))
     union = model.union(_take(leaves, [0]), _take(leaves, [1]))
     np.testing.assert_array_equal(union.result, Result.CONVERGED)
     np.testing.assert_allclose(union.natural, np.log([[2.5, 1.5]]), rtol=1e-12)
@@ -494,7 +515,7 @@ def test_near_gammas_keep_their_digits(gap, x64):
     a, b = np.array([0.1, 1.5]), np.array([0.1 + gap, 1.5 * (1 - gap)])
     model = Gamma(1).cluster_model()
     statistics = tuple(jnp.stack([a[i : i + 1], b[i : i + 1]]) for i in range(2))
-    cost = _pair_cost_jit(model, statistics, np.ones(2))
+    cost = _pair_cost_jit(model, statistics, jnp.ones(2))
     np.testing.assert_allclose(cost, _exact(_mp_gamma, (1, 1), a, b), rtol=1e-8)
 
 
@@ -560,10 +581,10 @@ def test_field_cases_of_counts_and_categories(x64):
     large = jnp.array([[16777216.0], [16777217.0]])
     np.testing.assert_allclose(_pair_cost(poisson, large), 1.49011608e-8, rtol=1e-6)
     for kind in (np.float64, np.int32, np.int64, np.uint16):
-        counts = np.array([[60000], [30000]], kind)
+        counts: Any = np.array([[60000], [30000]], kind)
         statistics = Poisson(1).leaf_statistics(counts)
-        cost = _pair_cost(poisson, statistics)
-        np.testing.assert_allclose(cost, 5097.4, atol=0.1)
+        cost = _pair_cost(poisson, statistics, jnp.array([2.0, 1.0]))
+        np.testing.assert_allclose(cost, 6553.81810229, rtol=1e-11)
 
 
 def test_costs_in_float32_never_go_below_zero():
@@ -588,12 +609,12 @@ def test_points_fewer_than_dimensions(rng, x64):
     model = family.cluster_model()
     statistics = blur(ridge**0.5)(family.leaf_statistics(x), jnp.ones(6))[0]
     leaves = model.leaves(statistics, jnp.ones(6))
-    whole, total = _take(leaves, [0]), 0.0
+    union, whole, total = jax.jit(model.union), _take(leaves, [0]), 0.0
     for i in range(1, 6):
-        cost = model.merge_cost(whole, _take(leaves, [i]))[0]
+        cost = _merge_cost(model, whole, _take(leaves, [i]))[0]
         assert cost >= 0
         total += cost
-        whole = model.union(whole, _take(leaves, [i]))
+        whole = union(whole, _take(leaves, [i]))
     covariance = np.cov(x.T, ddof=0) + ridge * np.eye(10)
     expected = 3 * (np.linalg.slogdet(covariance)[1] - 10 * np.log(ridge))
     np.testing.assert_allclose(total, expected, rtol=1e-12)
@@ -610,7 +631,7 @@ def test_coding_does_not_change_the_cost(x64):
         np.concatenate([three, three[:1]]),
     ):
         family = ExponentialFamily(_coded_psi, identity, np.zeros(4), params=coding)
-        cost = _pair_cost_jit(NaturalModel(family), rows @ coding.T, np.ones(2))
+        cost = _pair_cost_jit(NaturalModel(family), rows @ coding.T, jnp.ones(2))
         np.testing.assert_allclose(cost, expected, rtol=1e-10)
 
 

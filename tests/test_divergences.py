@@ -114,10 +114,10 @@ def test_near_points_keep_their_digits(dtype):
 @all_functions
 def test_non_negative_and_zero_at_the_reference(name, rng):
     case, f = CONVEX[name], CONVEX[name].make()
-    y = _references(case, rng, 4).astype(np.float32)
-    x = case.sample(rng, 20).astype(np.float32)
+    y = _references(case, rng, 6).astype(np.float32)
+    x = case.sample(rng, 6).astype(np.float32)
     values = bregman_divergence(f, x[:, None], y[None])
-    assert values.shape == (20, len(y))
+    assert values.shape == (6, len(y))
     assert (np.asarray(values) >= 0).all()
     assert np.isfinite(values).all()
     at_reference = np.asarray(bregman_divergence(f, y, y))
@@ -129,10 +129,10 @@ def test_non_negative_and_zero_at_the_reference(name, rng):
 @all_functions
 def test_convex_in_the_first_argument(name, rng, x64):
     case, f = CONVEX[name], CONVEX[name].make()
-    y = _references(case, rng, 3)[None]
-    a, b = case.sample(rng, 15)[:, None], case.sample(rng, 15)[:, None]
-    share = rng.uniform(0, 1, (15, 1) + (1,) * f.event_ndim)
-    weight = share.reshape(15, 1)
+    y = _references(case, rng, 6)[None]
+    a, b = case.sample(rng, 6)[:, None], case.sample(rng, 6)[:, None]
+    share = rng.uniform(0, 1, (6, 1) + (1,) * f.event_ndim)
+    weight = share.reshape(6, 1)
     left, right = (np.asarray(bregman_divergence(f, x, y)) for x in (a, b))
     middle = bregman_divergence(f, share * a + (1 - share) * b, y)
     chord = weight * left + (1 - weight) * right
@@ -152,7 +152,7 @@ def test_duality(name, rng, dtype):
 @smooth_functions
 def test_gordon_at_the_gradient_is_the_bregman_divergence(name, rng, x64):
     case, f = CONVEX[name], CONVEX[name].make()
-    x, y = case.sample(rng, 4), case.sample(rng, 4)
+    x, y = case.sample(rng, 6), case.sample(rng, 6)
     gordon = gordon_divergence(f, x, f.gradient(y))
     _close(gordon, bregman_divergence(f, x, y), x64, 200)
     # Fenchel–Young: equality at the gradient itself.
@@ -238,13 +238,13 @@ def test_lemma_on_the_mean(name, rng, x64):
 @pytest.mark.parametrize("name", ["negative_entropy", "log_det", "logistic", "burg"])
 def test_centroids_minimise_the_total_divergence(name, rng, x64):
     case, f = CONVEX[name], CONVEX[name].make()
-    x, weights = case.sample(rng, 5), rng.uniform(0.5, 2, 5)
+    x, weights = case.sample(rng, 6), rng.uniform(0.5, 2, 6)
     right = bregman_centroid(f, x, weights)
     left = bregman_centroid(f, x, weights, side="left")
     to_right = lambda c: (weights * bregman_divergence(f, x, c[None])).sum()
     from_left = lambda c: (weights * bregman_divergence(f, c[None], x)).sum()
     for total, centre in ((to_right, right), (from_left, left)):
-        for other in case.sample(rng, 8):
+        for other in case.sample(rng, 6):
             for share in (1e-3, 0.3):
                 moved = (1 - share) * centre + share * other
                 assert total(moved) > total(centre)

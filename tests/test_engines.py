@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
+import scipy.sparse
 from scipy.cluster.hierarchy import linkage
 
 from bregjax.convex import LogSumExp, NegativeEntropy, SquaredNorm
@@ -401,6 +402,13 @@ def test_errors(x, options, message):
     """cases.md 35, 39."""
     with pytest.raises(ValueError, match=message):
         agglomerate(x, **options)
+
+
+def test_sparse_data_are_refused_with_their_dense_size():
+    """cases.md 23."""
+    x = scipy.sparse.csr_matrix((2000, 20000))
+    with pytest.raises(TypeError, match=r"sparse csr_matrix of 2,000 × 20,000.*0.30 GiB"):
+        agglomerate(x, family="poisson")  # pyright: ignore[reportArgumentType]
 
 
 def test_wrong_kinds():

@@ -6,9 +6,9 @@ function of the mean domain, wherever the ray begins. So far out on the ray
 
 - gap < 0: the objective has a maximum on the way, y is interior;
 - gap stays above rounding and does not fall: y is outside, f*(y) = +∞;
-- gap falls to 0: y is on the boundary, to rounding. If it falls like 1 / s the objective
-  grows without bound (a Gaussian without variance) and f*(y) = +∞; if it falls faster
-  (a count of zero) the objective tends to f*(y).
+- gap falls to 0: y is on the boundary, to rounding. If it falls like 1 / s the
+  objective grows without bound (a Gaussian without variance) and f*(y) = +∞; if it
+  falls faster (a count of zero) the objective tends to f*(y).
 
 A threshold on the gap alone would call a singular covariance outside.
 """
@@ -36,10 +36,10 @@ class Verdict(NamedTuple):
 class Ray(NamedTuple):
     """What has been seen on rays so far; all fields have one entry for each ray.
 
-    Points are four times as far out each time. Once f is not finite at one, because the
-    domain ends or ψ overflows, the others approach the end by bisection: at the end of a
-    domain ∇f grows without bound and the gap turns negative, an overflow comes upon
-    it as it is.
+    Points are four times as far out each time. Once f is not finite at one, because
+    the domain ends or ψ overflows, the others approach the end by bisection: at the end
+    of a domain ∇f grows without bound and the gap turns negative, an overflow comes
+    upon it as it is.
     """
 
     length: Array  # of the next point

@@ -48,10 +48,11 @@ def jitter(theta: Array) -> Array:
 
 
 def certified(f: FlatFunction, point: Point, y: Array, null: Array) -> Certificate:
-    """Examine a point; one more Hessian, at the Newton point as the bare factor has it."""
+    """Examine a point; takes one more Hessian, at the unridged Newton point."""
     theta = point.theta
     eps = jnp.finfo(theta.dtype).eps
-    # No curvature at all is right along a coordinate that f is affine in, and only there.
+    # No curvature at all is right along a coordinate that f is affine in, and only
+    # there.
     diagonal = jnp.diag(point.curvature)
     affine = jnp.any(null**2 > 0.5, axis=1)
     curved = jnp.all((diagonal > 0) | affine)

@@ -5,8 +5,8 @@ along which f is affine everywhere; for a cumulant these are the null vectors of
 whatever θ. N holds an orthonormal basis of them. Since H N = 0, the null space of C is
 spanned by D N; with Q an orthonormal basis of it, C + QQᵀ is positive definite.
 
-A residual is freed of its component along these directions by s ← s − QQᵀs on the scaled
-residual s = D⁻¹r. This projection is oblique in r: the orthogonal one would add
+A residual is freed of its component along these directions by s ← s − QQᵀs on the
+scaled residual s = D⁻¹r. This projection is oblique in r: the orthogonal one would add
 eps·max|r| to each component and drown means far below eps·max|y|.
 """
 
@@ -66,8 +66,8 @@ def null_basis(gradient: FlatFunction, hessian: FlatFunction, start: Array) -> A
     """Overcomplete directions N [n, n]: orthonormal columns, zero where there is none.
 
     Candidates are the null vectors of the scaled Hessian at `start`. A general convex
-    function can be flat there alone (a Huber function, a maximum), so a candidate counts
-    only if the slope along it stays the same at ±1 and ±10.
+    function can be flat there alone (a Huber function, a maximum), so a candidate
+    counts only if the slope along it stays the same at ±1 and ±10.
     """
     n, eps = start.size, jnp.finfo(start.dtype).eps
     curvature = hessian(start)
@@ -149,7 +149,7 @@ def ridge_cholesky(matrix: Array) -> Array:
 
 
 def refined_solve(matrix: Array, factor: Array, right: Array) -> Array:
-    """Solution by the factor with one refinement, kept only if it lowers the residual."""
+    """Solution by the factor; one refinement, kept only if it lowers the residual."""
 
     def misfit(solution: Array) -> Array:
         return right - jnp.matmul(matrix, solution, precision="highest")

@@ -1,9 +1,9 @@
-"""Conjugate in many dimensions: L-BFGS, then a few Newton steps by conjugate gradients.
+"""Conjugate in many dimensions: L-BFGS, then Newton steps by conjugate gradients.
 
-No matrix is formed: O(n) memory times the history, a gradient or a Hessian–vector product
-at a time. The certificate is weaker than the dense one: the decrement is that of
-conjugate gradients, and the rounding that a nearly singular Hessian would magnify is
-not bounded.
+No matrix is formed: O(n) memory times the history, a gradient or a Hessian–vector
+product at a time. The certificate is weaker than the dense one: the decrement is that
+of conjugate gradients, and the rounding that a nearly singular Hessian would magnify
+is not bounded.
 """
 
 from collections.abc import Callable
@@ -108,7 +108,7 @@ def _descend(
             grad=slope,
             value_fn=objective,
         )
-        theta = optax.apply_updates(state.theta, update)
+        theta = state.theta + update
         slope = optax.tree_utils.tree_get(optimiser, "grad")
         size = jnp.max(jnp.abs(slope))
         lower = size < 0.9 * state.best

@@ -1,4 +1,4 @@
-"""What the private solvers of the conjugate hand back, and the noise they reckon with."""
+"""What the private solvers of the conjugate hand back, and how exact it must be."""
 
 from collections.abc import Callable
 from typing import NamedTuple

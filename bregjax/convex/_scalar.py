@@ -1,8 +1,8 @@
 """Conjugate of a sum over coordinates, f(θ) = Σ f_i(θ_i): scalar Newton in brackets.
 
-One gradient serves all coordinates, and its derivative along ones is the diagonal of the
-Hessian. Each coordinate has its own bracket, its own test of convergence and its own
-verdict, and freezes when done. O(n) time and memory a step.
+One gradient serves all coordinates, and its derivative along ones is the diagonal of
+the Hessian. Each coordinate has its own bracket, its own test of convergence and its
+own verdict, and freezes when done. O(n) time and memory a step.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,8 @@ from bregjax.convex._outcome import FlatFunction, Outcome, terms, value_toleranc
 class State(NamedTuple):
     """Carry of the loop, by coordinate [n] but for `num_steps`.
 
-    The residual y − f′ is positive at `low`, negative (or f not finite) at `high`. `theta` is the last good point, `trial` the one to look at next.
+    The residual y − f′ is positive at `low`, negative (or f not finite) at `high`.
+    `theta` is the last good point, `trial` the one to look at next.
     """
 
     theta: Array
@@ -103,7 +104,7 @@ def _slopes(f: FlatFunction):
 
 
 def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> State:
-    eps, tiny = jnp.finfo(y.dtype).eps, jnp.finfo(y.dtype).tiny
+    eps = jnp.finfo(y.dtype).eps
 
     def advance(state: State) -> State:
         slope, curvature = slopes(state.trial)
@@ -134,7 +135,7 @@ def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> Stat
         drift = drift & ~jnp.isfinite(jnp.where(residual > 0, high, low))
         boost = jnp.where(drift, 2 * state.boost, 1)
 
-        step = _step(y, slope, curvature, tiny)
+        step = _step(y, slope, curvature)
         trial = theta + boost * step
         still = good & (jnp.abs(trial - theta) <= eps * jnp.abs(theta))
         inside = (trial > low) & (trial < high) & good
@@ -180,11 +181,11 @@ def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> Stat
     return jax.lax.while_loop(unfinished, advance, begin)
 
 
-def _step(y: Array, slope: Array, curvature: Array, tiny: float) -> Array:
+def _step(y: Array, slope: Array, curvature: Array) -> Array:
     """Newton step, on log f′ = log y where both have one sign.
 
     f′ of a cumulant is often near exponential, and there the logarithm makes one step
-    do: the plain step from a mean far below overflows, from far above gaps 1 each time.
+    do: the plain step from far below overflows, from far above it gains 1 each time.
     """
     residual = y - slope
     alike = jnp.sign(y) * jnp.sign(slope) > 0
@@ -194,7 +195,7 @@ def _step(y: Array, slope: Array, curvature: Array, tiny: float) -> Array:
     far = far - jnp.log(jnp.where(alike, jnp.abs(slope), 1))
     logarithm = jnp.where(near, jnp.log1p(jnp.where(near, ratio, 0)), far)
     push = jnp.where(alike, logarithm * slope, residual)
-    return push / jnp.maximum(curvature, tiny)
+    return push / jnp.maximum(curvature, jnp.finfo(y.dtype).tiny)
 
 
 def _middle(low: Array, high: Array) -> Array:

@@ -155,12 +155,13 @@ def _solve_jvp(call: _Call, options: Options, primals, tangents):
         theta_dot = _lbfgs.inverse_product(f, theta, right)
     else:
         theta_dot = _dense.inverse_product(f, theta, outcome.null, right)
-    nothing = np.zeros((), jax.dtypes.float0)
+    # What has no derivative: an integer's tangent is of the type float0.
+    nothing: Any = np.zeros((), jax.dtypes.float0)
     derivative = Outcome(
         theta=theta_dot,
         value=jnp.sum(theta * y_dot) - value_dot,
-        result=nothing,  # pyright: ignore[reportArgumentType]
-        num_steps=nothing,  # pyright: ignore[reportArgumentType]
+        result=nothing,
+        num_steps=nothing,
         residual=jnp.zeros_like(outcome.residual),
         null=jnp.zeros_like(outcome.null),
     )
@@ -193,10 +194,10 @@ def _solution(
 class Conjugate:
     """The conjugate f*(y) = sup over θ of <y, θ> − f(θ); made by `conjugate`."""
 
-    call: _Call = jax.tree.static()
-    options: Options = jax.tree.static()
     start: PyTree
     parameters: PyTree
+    call: _Call = jax.tree.static()
+    options: Options = jax.tree.static()
 
     def __call__(self, y: PyTree, *, start: PyTree = None) -> ConjugateSolution:
         """Value and maximiser at one point; batch with `jax.vmap`.
@@ -260,20 +261,60 @@ def conjugate(
 ) -> Conjugate:
     """The convex conjugate f*(y) = sup over θ of <y, θ> − f(θ), computed numerically.
 
-    The supremum is attained where ∇f(θ) = y, and there ∇f*(y) = θ.
+    The supremum is attained where ∇f(θ) = y, and there ∇f*(y) = θ. f may be affine
+    along some directions (an overcomplete family): f* is then finite only on an affine
+    hull. The part of y off it is ignored up to 100 roundings of y, and the maximiser
+    keeps the start's component along these directions.
+
+    The solution converges where its value is right to 1e-10 (float64) or 1e-5 (float32)
+    of |<y, θ>| + |f(θ)|, for y as rounded; the solver estimates what roundings do to
+    ill-conditioned problems and gives STALLED, not a number, where it can't tell. "On
+    the boundary" means to rounding.
+
+    Derivatives of the value and the maximiser, of any order, forward and reverse, in y,
+    `params`, the array leaves of f and the tracers it closes over, are implicit:
+    nothing is differentiated through the iterations. With respect to y they are right
+    along the affine hull; the maximiser's are projected on it. Where there is no
+    maximiser the value's derivative is <θ, y'> at the last iterate θ, and the
+    maximiser's means nothing. Starts have no derivative.
+
+    Under `jit` one compiled solve serves each f (by identity; by structure where f is a
+    pytree), shape and dtype: prefer a module-level function with `params`, or a
+    registered dataclass, to a fresh lambda, which compiles again.
 
     Args:
         f: Convex, twice differentiable function of θ, or of θ and `params`, returning a
-            scalar. Outside its domain it is +inf or NaN.
+            scalar; +inf or NaN outside its domain. A plain function, a callable pytree
+            or a method of a pytree (array leaves are parameters), or a closure.
         start: A point in the domain of f, any pytree of arrays: where to begin, and
-            the structure of θ and y.
-        params: Passed to f as its second argument if given; differentiable.
-        separable: Whether f is a sum over coordinates Σ f_i(θ_i).
-        method: "scalar", "newton", "lbfgs", or "auto".
+            the structure of θ and y. It also tells the directions in which f is
+            affine, so it should not lie at the edge of the domain.
+        params: Passed to f as its second argument if given; any pytree of arrays.
+        separable: Whether f is a sum over coordinates, Σ f_i(θ_i). Not checked.
+        method: "scalar" (needs `separable`; O(n) a step), "newton" (dense Hessian,
+            O(n³) a step, O(n²) memory), "lbfgs" (no matrix; slower to converge and a
+            weaker check of its answer), or "auto": scalar if separable, Newton to
+            n = 2,000, L-BFGS above.
         max_steps: Bound on the steps of a solve.
 
     Returns:
         A callable pytree; see `Conjugate.__call__`.
+
+    Raises:
+        TypeError: If f is not callable.
+        ValueError: If `method` is unknown, `max_steps` < 1 or `start` is empty; when
+            called, if f does not return a scalar.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bregjax.convex.conjugate import conjugate
+        >>> solution = conjugate(jnp.exp, jnp.array(0.0))(jnp.array(2.0))
+        >>> print(solution.maximiser.round(4), int(solution.result))
+        0.6931 0
+
+    References:
+        BOYD & VANDENBERGHE (2004), Convex Optimization, Sections 3.3 and 9.5. The
+        stopping rule and the verdict on boundaries are the package's own.
     """
     if not callable(f):
         raise TypeError(f"`f` must be callable; got {type(f).__name__}.")
@@ -288,4 +329,4 @@ def conjugate(
         method = "newton" if size <= DENSE_LIMIT else "lbfgs"
         method = "scalar" if separable else method
     call, parameters = _call(f, start, params)
-    return Conjugate(call, Options(method, max_steps), start, parameters)
+    return Conjugate(start, parameters, call, Options(method, max_steps))

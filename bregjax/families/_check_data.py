@@ -68,9 +68,9 @@ def _solutions(family: "Family", means: Array):
 def check_data(
     family: "Family", x: Any, seen: Landscape, rng: np.random.Generator
 ) -> tuple[list[Finding], DataView | None]:
-    """Findings on the data; None in the place of a view if there is nothing to solve."""
+    """Findings on the data; None in place of a view if there is nothing to solve."""
     statistics = np.asarray(_statistics(family, x))
-    bad = ~np.isfinite(statistics).all(axis=1)
+    bad = np.asarray(~np.isfinite(statistics).all(axis=1))
     if bad.any():
         row = int(np.argmax(bad))
         finding = Finding(
@@ -114,8 +114,9 @@ def _describe_rows(family: "Family", x: Any, view: DataView) -> Finding:
         return Finding(
             "mean domain",
             passed=False,
-            sentence=f"{outside.sum()} of {count} rows have statistics outside the mean "
-            f"domain, where ψ* is +inf; the first is row {row}, {np.asarray(x[row])}. "
+            sentence=f"{outside.sum()} of {count} rows have statistics outside the "
+            f"mean domain, where ψ* is +inf; the first is row {row}, "
+            f"{np.asarray(x[row])}. "
             "No θ has such a mean: check the data against the family, and T against ψ.",
         )
     edge = codes == Result.BOUNDARY
@@ -139,13 +140,14 @@ def _describe_rows(family: "Family", x: Any, view: DataView) -> Finding:
             "mean domain",
             passed=True,
             sentence=f"{inside} of {count} rows lie inside the mean domain and "
-            f"{edge.sum()} on its boundary, where ψ* is finite: no smoothing is needed.",
+            f"{edge.sum()} on its boundary, where ψ* is finite: no smoothing is "
+            "needed.",
         )
     return Finding(
         "mean domain",
         passed=True,
-        sentence=f"{inside} of {count} rows lie inside the mean domain: no smoothing is "
-        "needed.",
+        sentence=f"{inside} of {count} rows lie inside the mean domain: no smoothing "
+        "is needed.",
     )
 
 
@@ -166,9 +168,9 @@ def _check_solver(view: DataView) -> Finding:
     return Finding(
         "solver",
         passed=False,
-        sentence=f"The conjugate was not found at {failed.sum()} of {len(failed)} means; "
-        f"the first is {view.means[first]} ({code.name}). Write ψ so that it neither "
-        "overflows nor cancels; start nearer to the data; rescale the statistics.",
+        sentence=f"The conjugate was not found at {failed.sum()} of {len(failed)} "
+        f"means; the first is {view.means[first]} ({code.name}). Write ψ so that it "
+        "neither overflows nor cancels; start nearer to the data; rescale the statistics.",
     )
 
 
@@ -194,7 +196,7 @@ def _check_round_trip(family: "Family", view: DataView) -> Finding:
 def check_precision(family: "Family", seen: Landscape, view: DataView) -> Finding:
     """ψ and ∇ψ in float32 against float64, near the natural parameters of the data."""
     solved = view.naturals[view.usable]
-    near = seen.points[np.isfinite(seen.hessians).all(axis=(1, 2))]
+    near = seen.points[seen.whole]
     points = np.concatenate([solved, near]).astype(np.float32)
     with jax.enable_x64(False):
         low_values = np.asarray(psi_values(family, points), np.float64)

@@ -1,4 +1,4 @@
-"""Tests of a log-partition function by itself: finite, convex, overcomplete, separable."""
+"""Tests of ψ by itself: finite, convex, overcomplete, separable."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,11 @@ class Landscape:
     gradients: np.ndarray
     hessians: np.ndarray
     names: tuple[str, ...]
+
+    @property
+    def whole(self) -> np.ndarray:
+        """Whether the Hessian is finite, `[k]`."""
+        return np.asarray(np.isfinite(self.hessians).all(axis=(1, 2)))
 
 
 def psi_at(family: "Family", theta: Array) -> Array:
@@ -133,16 +138,16 @@ def _check_start(seen: Landscape) -> Finding:
         return Finding(
             "start",
             passed=False,
-            sentence=f"∇ψ is not finite at `natural_init` (in {name}), although ψ is: a "
-            "`jnp.where` that guards the value does not guard the derivative. Guard "
+            sentence=f"∇ψ is not finite at `natural_init` (in {name}), although ψ is: "
+            "a `jnp.where` that guards the value does not guard the derivative. Guard "
             "the argument of the function that fails as well, or move the start.",
         )
     if not np.isfinite(seen.hessians[0]).all():
         return Finding(
             "start",
             passed=False,
-            sentence="∇²ψ is not finite at `natural_init`, although ∇ψ is. Write ψ with "
-            "functions that are twice differentiable there, or move the start.",
+            sentence="∇²ψ is not finite at `natural_init`, although ∇ψ is. Write ψ "
+            "with functions that are twice differentiable there, or move the start.",
         )
     return Finding("start", passed=True, sentence="ψ and ∇ψ are finite at the start.")
 
@@ -160,8 +165,8 @@ def _check_convex(family: "Family", seen: Landscape) -> Finding:
         return Finding(
             "convex",
             passed=False,
-            sentence="ψ is not finite between two points where it is finite: its domain "
-            f"is not convex. {remedy}",
+            sentence="ψ is not finite between two points where it is finite: its "
+            f"domain is not convex. {remedy}",
         )
     size = np.abs(seen.values[:-1]) + np.abs(seen.values[1:]) + np.abs(middle)
     bulge = middle - ends / 2 > 1e-10 * (size + 1e-3)
@@ -175,14 +180,15 @@ def _check_convex(family: "Family", seen: Landscape) -> Finding:
             sentence=f"ψ is not convex: on {bulge.sum()} of {len(bulge)} random "
             f"segments around the start it lies above its chord. {remedy}",
         )
-    whole = np.isfinite(seen.hessians).all(axis=(1, 2))
+    whole = seen.whole
     least = np.array([_scaled_eigh(h)[0].min() for h in seen.hessians[whole]])
     if (least < -1e-6).any():
         return Finding(
             "convex",
             passed=False,
-            sentence=f"∇²ψ has a negative eigenvalue ({least.min():.2g} in units of its "
-            f"diagonal) at {np.sum(least < -1e-6)} of {len(least)} points. {remedy}",
+            sentence=f"∇²ψ has a negative eigenvalue ({least.min():.2g} in units of "
+            f"its diagonal) at {np.sum(least < -1e-6)} of {len(least)} points. "
+            f"{remedy}",
         )
     if not whole.all():
         return Finding(
@@ -210,7 +216,7 @@ def _scaled_eigh(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 def _common_null(seen: Landscape) -> np.ndarray:
     """Orthonormal basis `[r, n]` of directions without curvature at any point."""
-    whole = np.isfinite(seen.hessians).all(axis=(1, 2))
+    whole = seen.whole
     diagonal = np.abs(np.diagonal(seen.hessians[0]))
     scale = np.where(diagonal > 0, diagonal, 1)
     total = np.zeros_like(seen.hessians[0])
@@ -229,7 +235,7 @@ def _check_pieces(family: "Family", seen: Landscape, null: np.ndarray) -> Findin
         "parameters do not correspond there. A log-partition function is smooth and, "
         "off its overcomplete directions, strictly convex."
     )
-    whole = np.isfinite(seen.hessians).all(axis=(1, 2))
+    whole = seen.whole
     for hessian in seen.hessians[whole]:
         values, vectors, scale = _scaled_eigh(hessian)
         flat = vectors[:, values <= len(values) * _NULL].T / scale
@@ -310,7 +316,7 @@ def _describe_null(directions: np.ndarray, names: tuple[str, ...]) -> Finding:
 def _check_separable(
     family: "Family", seen: Landscape, rng: np.random.Generator
 ) -> Finding:
-    """Whether ∂ψ/∂θ_i depends on θ_i alone: redraw some coordinates, keep the others."""
+    """Whether ∂ψ/∂θ_i depends on θ_i alone: some coordinates redrawn, others kept."""
     k, n = seen.points.shape
     keep = rng.uniform(size=(k - 1, n)) < 0.5
     mixed = np.where(keep, seen.points[:-1], seen.points[1:])

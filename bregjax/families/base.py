@@ -8,7 +8,7 @@ from jax.flatten_util import ravel_pytree
 
 from bregjax._checks import is_concrete
 from bregjax._result import Result
-from bregjax._typing import Array, ArrayLike, PyTree
+from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.convex import ConjugateSolution, bregman_remainder, conjugate
 from bregjax.data_model import DataModel
@@ -102,8 +102,8 @@ class Family(DataModel):
         with infinite entries (a Poisson mean of 0: θ = −inf), and `log_prob` takes it.
 
         Raises:
-            ValueError: If there is no θ, or the solver found none. Under `jit` or `vmap`
-                the entries are NaN instead.
+            ValueError: If there is no θ, or the solver found none. Under `jit` or
+                `vmap` the entries are NaN instead.
         """
         solution = self.conjugate(mean)
         limit = jnp.stack(
@@ -139,15 +139,15 @@ class Family(DataModel):
         psi = lambda theta: self.log_partition(unravel(theta))
         return bregman_remainder(psi, flat_p, flat_q - flat_p)
 
-    def check(self, x: ArrayLike, *, key_or_seed: ArrayLike = 0) -> CheckReport:
+    def check(self, x: DataLike, *, key_or_seed: ArrayLike = 0) -> CheckReport:
         """Examine the family, and how it fits data: a doctor for a ψ of your own.
 
         Looks whether ψ is finite, smooth and convex around its start and a sum over
-        coordinates if it claims to be, which directions of θ are overcomplete, whether T
-        fits θ, whether the rows lie in the mean domain (and so need smoothing), whether
-        the conjugate is found and inverts ∇ψ, and whether ψ keeps its digits in float32.
-        Random points, a few hundred; seconds, most of them compilation. A sound report
-        is evidence, not proof.
+        coordinates if it claims to be, which directions of θ are overcomplete, whether
+        T fits θ, whether the rows lie inside the mean domain or need smoothing, whether
+        the conjugate is found and inverts ∇ψ, and whether ψ keeps its digits in
+        float32. Random points, a few hundred; seconds, most of them compilation. A
+        sound report is evidence, not proof.
 
         Args:
             x: Data, a row a point.

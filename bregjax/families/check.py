@@ -10,7 +10,7 @@ import numpy as np
 
 from bregjax._checks import is_concrete
 from bregjax._result import Result
-from bregjax._typing import ArrayLike
+from bregjax._typing import ArrayLike, DataLike
 from bregjax.families._check_data import DataView, check_data, check_precision
 from bregjax.families._check_psi import check_psi, survey
 from bregjax.families._finding import Finding
@@ -28,8 +28,9 @@ class CheckReport:
     Attributes:
         family: The family's class name.
         findings: One for each test that could be made, in order.
-        rows_by_code: How many rows have statistics inside the mean domain ("CONVERGED"),
-            on its boundary, outside, or where the solver failed; of at most 200 rows.
+        rows_by_code: How many rows have statistics inside the mean domain
+            ("CONVERGED"), on its boundary, outside, or where the solver failed; of at
+            most 200 rows.
         needs_smoothing: Whether rows lie where ψ* is +inf.
         overcomplete: Directions of θ that change nothing, `[r, n]`.
     """
@@ -69,13 +70,13 @@ class CheckReport:
 
 
 def check_family(
-    family: "Family", x: ArrayLike, *, key_or_seed: ArrayLike = 0
+    family: "Family", x: DataLike, *, key_or_seed: ArrayLike = 0
 ) -> CheckReport:
     """See `Family.check`."""
     if not is_concrete((family, x, key_or_seed)):
         raise TypeError(
-            "`check` reads values and cannot run under `jit`, `grad` or `vmap`: call it "
-            "eagerly, once, before the traced code."
+            "`check` reads values and cannot run under `jit`, `grad` or `vmap`: call "
+            "it eagerly, once, before the traced code."
         )
     name, rng = type(family).__name__, _generator(key_or_seed)
     with jax.enable_x64(True):

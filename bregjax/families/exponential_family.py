@@ -24,12 +24,12 @@ class ExponentialFamily(Family):
     Args:
         log_partition: ψ, a plain JAX function: `log_partition(theta)`, or
             `log_partition(theta, params)` where `params` is given. Convex; inf or NaN
-            outside its domain. Write it so that it neither overflows nor cancels inside.
+            outside its domain. Write it so that it neither overflows nor cancels.
         sufficient_statistics: T, from one row of the data to a pytree of the structure
             and shapes of θ.
         natural_init: A θ inside dom ψ, where the solver starts: an array or a pytree.
-        log_base_measure: log h, from one row to a scalar; 0 if None. Clustering does not
-            need it, `log_prob` does.
+        log_base_measure: log h, from one row to a scalar; 0 if None. Clustering does
+            not need it, `log_prob` does.
         params: Parameters of ψ itself (a dispersion, a matrix), any pytree of arrays;
             costs differentiate with respect to them, and new values do not recompile.
         separable: Whether ψ(θ) = Σ ψ_i(θ_i): the solver then works a coordinate at a

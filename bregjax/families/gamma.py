@@ -105,13 +105,13 @@ class Gamma(VectorFamily):
     def smoothing_hint(self) -> str:
         """A point, or equal points, have an infinite shape."""
         return (
-            'Pass smoothing="auto", or smoothing=adding((-amount, 0 · amount)) with one '
-            "positive amount a column, which lowers E log x"
+            'Pass smoothing="auto", or smoothing=adding((-amount, 0 · amount)) with '
+            "one positive amount a column, which lowers E log x"
         )
 
 
 def _log(x: Array) -> Array:
-    return np.log(x) if isinstance(x, np.ndarray) else jnp.log(x)
+    return np.log(x) if isinstance(x, np.ndarray) else jnp.log(x)  # pyright: ignore[reportReturnType]
 
 
 @jax.custom_jvp

@@ -88,8 +88,8 @@ class FullGaussianModel(ClusterModel):
 class VarianceModel(ClusterModel):
     """Gaussian clusters with a variance a coordinate, or one variance for all.
 
-    With v_m = p v_a + q v_b, v = v_m + pq δ² the variance of the union, and the sum over
-    coordinates (one variance for all: times d),
+    With v_m = p v_a + q v_b, v = v_m + pq δ² the variance of the union, and the sum
+    over coordinates (one variance for all: times d),
 
         Δ = ½ Σ [w log v − w_a log v_a − w_b log v_b]
           = ½ Σ [w log(1 + pq δ²/v_m) + w_a φ(v_a/v_m) + w_b φ(v_b/v_m)],

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 
-from bregjax._typing import Array, ArrayLike
+from bregjax._typing import Array, DataLike
 from bregjax.families._vector_family import VectorFamily
 from bregjax.smoothing import Mixing, bernstein_amount, mixing
 
@@ -88,7 +88,7 @@ class Ising(VectorFamily):
         i, j = self.graph.T
         return nodes, nodes[i][:, :, None] * nodes[j][:, None, :]
 
-    def for_data(self, x: ArrayLike) -> Self:
+    def for_data(self, x: DataLike) -> Self:
         """The family with `dim` set, and `edges` as tuples whatever they came as.
 
         Raises:

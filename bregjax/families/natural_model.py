@@ -46,15 +46,15 @@ class NaturalState:
 class NaturalModel(ClusterModel):
     """Clusters of any exponential family, by its conjugate.
 
-    Merge cost (Proposition 3.8), with c the mean of the union, θ_c its natural parameter,
-    u_j = θ_c − θ_j and δ_j = c − τ_j, known without cancellation:
+    Merge cost (Proposition 3.8), with c the mean of the union, θ_c its natural
+    parameter, u_j = θ_c − θ_j and δ_j = c − τ_j, known without cancellation:
 
         Δ(a, b) = Σ_j w_j B_ψ*(τ_j, c),
         B_ψ*(τ_j, c) = ⟨δ_j, u_j⟩ − B_ψ(θ_j, θ_c)
 
-    By Fenchel–Young the right-hand side is the largest at the true u_j: an error e of the
-    solver costs e² and not e, so that near parts keep their digits, and equal ones cost
-    exactly 0. A part on the boundary of the mean domain has no θ_j; there
+    By Fenchel–Young the right-hand side is the largest at the true u_j: an error e of
+    the solver costs e² and not e, so that near parts keep their digits, and equal ones
+    cost exactly 0. A part on the boundary of the mean domain has no θ_j; there
     ψ*(τ_j) − ψ*(c) + ⟨θ_c, δ_j⟩ stands. NaN where a solve failed.
 
     Derivatives (c minimises the cost, Corollary 3.6; ψ* has slope −∂ψ in a parameter):
@@ -62,8 +62,8 @@ class NaturalModel(ClusterModel):
         dΔ = Σ_j w_j ⟨θ_j − θ_c, dτ_j⟩ + Σ_j B_j dw_j − Σ_j w_j (∂ψ(θ_j) − ∂ψ(θ_c))
 
     Of a separable ψ a coordinate in which exactly one part is on the boundary has slope
-    ±inf, one in which both parts agree has slope 0. Otherwise a part on the boundary has
-    the finite slope, of the right sign, that the solver had reached.
+    ±inf, one in which both parts agree has slope 0. Otherwise a part on the boundary
+    has the finite slope, of the right sign, that the solver had reached.
 
     Attributes:
         family: The exponential family; its own parameters are leaves.
@@ -137,9 +137,9 @@ def _unsolved(weight: Array, mean: Array, start: Array) -> NaturalState:
 
 def _vectorize(function: Callable, *arrays: Array):
     """Map over all axes but the last of arrays that broadcast."""
-    arrays = jnp.broadcast_arrays(*arrays)
-    lead = arrays[0].shape[:-1]
-    flat = [array.reshape(-1, array.shape[-1]) for array in arrays]
+    spread = jnp.broadcast_arrays(*arrays)
+    lead = spread[0].shape[:-1]
+    flat = [array.reshape(-1, array.shape[-1]) for array in spread]
     out = jax.vmap(function)(*flat)
     return jax.tree.map(lambda leaf: leaf.reshape(lead + leaf.shape[1:]), out)
 
@@ -271,4 +271,5 @@ def _change_by_family(family, d_family, parts, c: NaturalState) -> Array:
         return _vectorize(along, state.natural)
 
     of_centre = change_of_psi(c)
-    return sum(part.weight * (of_centre - change_of_psi(part)) for part in parts)
+    a, b = (part.weight * (of_centre - change_of_psi(part)) for part in parts)
+    return a + b

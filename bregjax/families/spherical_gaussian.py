@@ -23,8 +23,8 @@ class SphericalGaussian(VectorFamily):
     """Gaussians N(μ, σ² I) with σ² known: k-means costs, Ward's merges.
 
     T(x) = x, θ = μ/σ², ψ(θ) = ½ σ² ‖θ‖², ψ*(μ) = ‖μ‖² / (2σ²), and the merge cost is
-    Δ = (w_a w_b / 2w) ‖μ_a − μ_b‖² / σ² nats. The tree does not depend on σ²; SciPy's Ward
-    heights are 2σ√Δ, `tree.linkage(heights="ward")`.
+    Δ = (w_a w_b / 2w) ‖μ_a − μ_b‖² / σ² nats. The tree does not depend on σ²; SciPy's
+    Ward heights are 2σ√Δ, `tree.linkage(heights="ward")`.
 
     Attributes:
         variance: σ² > 0, a leaf.

@@ -60,6 +60,7 @@ def resolve(
         TypeError: If `family` or `smoothing` is of no kind known here.
     """
     data_model = _data_model(family)
+    _refuse_sparse(x)
     shape = np.shape(x)
     if len(shape) == 0 or shape[0] == 0:
         raise ValueError(f"`x` must have at least one row; got shape {shape}.")
@@ -89,6 +90,18 @@ def _data_model(family: FamilyLike) -> DataModel:
     raise TypeError(
         "`family` must be a family, its name, or a convex function; got "
         f"{type(family).__name__}."
+    )
+
+
+def _refuse_sparse(x: DataLike) -> None:
+    """Raise TypeError for SciPy's sparse matrices, which know no plain array."""
+    if not hasattr(x, "toarray"):
+        return
+    rows, columns = np.shape(x)
+    raise TypeError(
+        f"`x` must be dense; got a sparse {type(x).__name__} of {rows:,} × {columns:,}. "
+        f"x.toarray() takes {8 * rows * columns / 2**30:.2f} GiB in float64; drop empty "
+        "or rare columns first where that is too much."
     )
 
 
