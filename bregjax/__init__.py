@@ -28,11 +28,11 @@ from bregjax.families import IsotropicGaussian as IsotropicGaussian
 from bregjax.families import Multinomial as Multinomial
 from bregjax.families import Poisson as Poisson
 from bregjax.families import SphericalGaussian as SphericalGaussian
-from bregjax.hierarchy.agglomerate import agglomerate as agglomerate
+from bregjax.hierarchy.agglomeration import agglomerate as agglomerate
 from bregjax.hierarchy.costs import cluster_cost as cluster_cost
 from bregjax.hierarchy.costs import merge_cost as merge_cost
 from bregjax.hierarchy.dendrogram import Dendrogram as Dendrogram
-from bregjax.hierarchy.replay import replay as replay
+from bregjax.hierarchy.tree_costs import replay as replay
 from bregjax.metrics import dendrogram_purity as dendrogram_purity
 from bregjax.smoothing import adding as adding
 from bregjax.smoothing import bernstein as bernstein

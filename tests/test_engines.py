@@ -15,7 +15,7 @@ from bregjax.families import (
     Poisson,
     SphericalGaussian,
 )
-from bregjax.hierarchy.agglomerate import agglomerate
+from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.hierarchy.engines import choose_engine
 from bregjax.smoothing import bernstein, blur, normal_reference, pseudo_count
 
@@ -407,7 +407,9 @@ def test_errors(x, options, message):
 def test_sparse_data_are_refused_with_their_dense_size():
     """cases.md 23."""
     x = scipy.sparse.csr_matrix((2000, 20000))
-    with pytest.raises(TypeError, match=r"sparse csr_matrix of 2,000 × 20,000.*0.30 GiB"):
+    with pytest.raises(
+        TypeError, match=r"sparse csr_matrix of 2,000 × 20,000.*0.30 GiB"
+    ):
         agglomerate(x, family="poisson")  # pyright: ignore[reportArgumentType]
 
 
@@ -425,9 +427,13 @@ def test_wrong_kinds():
 def test_memory_is_checked_before_work():
     """cases.md 21: the message names rows and GiB."""
     with pytest.raises(ValueError, match=r"GiB for 4,000,000 points .* points fit"):
-        choose_engine("auto", 4_000_000, 8)
-    assert choose_engine("auto", 100, 8) == "matrix"
-    assert choose_engine("recompute", 4_000_000, 8) == "recompute"
+        choose_engine("auto", 4_000_000, 8_000_000, 8)
+    with pytest.raises(ValueError, match='"recompute" needs .* fit'):
+        choose_engine("recompute", 4_000_000, 10**13, 8)
+    assert choose_engine("auto", 100, 200, 8) == "matrix"
+    assert choose_engine("recompute", 4_000_000, 8_000_000, 8) == "recompute"
+    with pytest.raises(ValueError, match="GiB for 2,048 points"):
+        agglomerate(np.zeros((2000, 3000)), family="gaussian")
 
 
 def test_smoothing_reaches_the_leaves(rng):

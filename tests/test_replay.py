@@ -15,9 +15,9 @@ from bregjax.families import (
     Poisson,
     SphericalGaussian,
 )
-from bregjax.hierarchy.agglomerate import agglomerate
+from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.hierarchy.costs import cluster_cost, merge_cost
-from bregjax.hierarchy.replay import replay
+from bregjax.hierarchy.tree_costs import replay
 from bregjax.smoothing import Blur, blur, mixing, pseudo_count
 
 M, D = 12, 2

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bregjax.hierarchy.agglomerate import agglomerate
+from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.moments import Moments, pool
 from bregjax.smoothing import (
     Blur,

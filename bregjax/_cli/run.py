@@ -12,7 +12,7 @@ import numpy as np
 from bregjax._cli.smoothing_choice import choose_smoothing, describe_smoothing
 from bregjax._cli.tables import Table
 from bregjax.families import named_family
-from bregjax.hierarchy.agglomerate import agglomerate
+from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.engines import choose_engine
 from bregjax.metrics import dendrogram_purity

@@ -1,8 +1,8 @@
 """Agglomeration and its tree."""
 
-from bregjax.hierarchy.agglomerate import agglomerate as agglomerate
+from bregjax.hierarchy.agglomeration import agglomerate as agglomerate
 from bregjax.hierarchy.costs import cluster_cost as cluster_cost
 from bregjax.hierarchy.costs import merge_cost as merge_cost
 from bregjax.hierarchy.dendrogram import Dendrogram as Dendrogram
 from bregjax.hierarchy.engines import ENGINES as ENGINES
-from bregjax.hierarchy.replay import replay as replay
+from bregjax.hierarchy.tree_costs import replay as replay

@@ -179,9 +179,10 @@ def check_leaves(codes: DataLike, problem: Problem) -> None:
     name = type(problem.data_model).__name__
     code = Result(int(np.asarray(codes)[bad[0]]))
     smoothed = "as smoothed" if problem.smoothing is not None else "unsmoothed"
+    row = np.array2string(np.asarray(problem.rows[bad[0]]), threshold=8, edgeitems=3)
     raise ValueError(
         f"`x` has {len(bad)} of {len(np.asarray(codes))} rows, {smoothed}, without a "
-        f"finite cost under {name}; the first is row {bad[0]}, "
-        f"{np.asarray(problem.rows[bad[0]])} ({code.name}). {code.sentence} "
+        f"finite cost under {name}; the first is row {bad[0]}, {row} ({code.name}). "
+        f"{code.sentence} "
         f"{problem.data_model.smoothing_hint}."
     )

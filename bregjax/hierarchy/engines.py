@@ -23,12 +23,13 @@ ENGINES: dict[str, Engine] = {"matrix": matrix, "recompute": recompute}
 _GIB = 2**30
 
 
-def choose_engine(name: str, num_points: int, itemsize: int) -> str:
+def choose_engine(name: str, num_points: int, numbers: int, itemsize: int) -> str:
     """The engine's own name, "auto" resolved, once its memory is known to suffice.
 
     Args:
         name: "auto" or a name in `ENGINES`.
         num_points: Number of points m, with padding.
+        numbers: Numbers that the states of all leaves hold together.
         itemsize: Bytes of a number.
 
     Raises:
@@ -39,17 +40,27 @@ def choose_engine(name: str, num_points: int, itemsize: int) -> str:
             f"`engine` must be one of auto, {', '.join(ENGINES)}; got {name!r}."
         )
     chosen = "matrix" if name == "auto" else name
-    needed, available = num_points**2 * itemsize, _memory()
-    if chosen == "matrix" and needed > 0.8 * available:
-        fitting = int((0.8 * available / itemsize) ** 0.5)
+    # Leaves, the working copy of them, and the 2m − 1 nodes that costs are replayed on.
+    states = 4 * numbers
+    costs = num_points**2 if chosen == "matrix" else 0
+    needed, available = (states + costs) * itemsize, _memory()
+    if needed > 0.8 * available:
+        fitting = _fitting(0.8 * available / itemsize, states / num_points, chosen)
         raise ValueError(
-            f'The engine "matrix" needs {needed / _GIB:.1f} GiB for {num_points:,} '
+            f'The engine "{chosen}" needs {needed / _GIB:.1f} GiB for {num_points:,} '
             f"points and {available / _GIB:.1f} GiB are there: up to {fitting:,} "
-            "points fit. Merge duplicates into weights, or cluster a sample; "
-            'engine="recompute" needs little memory, and time that grows as the cube '
-            "of the points."
+            "points fit. Merge duplicates into weights, cluster a sample, or take a "
+            'family with fewer numbers a cluster; engine="recompute" keeps no costs, '
+            "and its time grows as the cube of the points."
         )
     return chosen
+
+
+def _fitting(numbers: float, per_point: float, engine: str) -> int:
+    """How many points fit in so many numbers: m² + c m, or c m."""
+    if engine == "recompute":
+        return int(numbers / per_point)
+    return int((numbers + per_point**2 / 4) ** 0.5 - per_point / 2)
 
 
 def _memory() -> float:

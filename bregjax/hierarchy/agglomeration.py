@@ -22,7 +22,7 @@ from bregjax.hierarchy._problem import (
 )
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.engines import ENGINES, choose_engine
-from bregjax.hierarchy.replay import leaves_and_codes, replay_costs
+from bregjax.hierarchy.tree_costs import leaves_and_codes, replay_costs
 from bregjax.smoothing import StatisticMap
 
 __all__ = ["agglomerate"]
@@ -84,13 +84,13 @@ def agglomerate(
     problem = resolve(x, family, smoothing, weights)
     m = problem.num_points
     if not is_concrete(problem):
-        name = choose_engine(engine, m, jnp.finfo(float).bits // 8)
         full = working_copy(problem)
+        name = _choose(engine, full)
         children, costs = _search(*build_leaves(full), jnp.int32(m), name)
         return Dendrogram(children, costs, full.weights, full.data_model.ward_scale)
     with precision(problem):
         full = padded(working_copy(problem))
-        name = choose_engine(engine, full.num_points, full.rows.dtype.itemsize)
+        name = _choose(engine, full)
         model, leaves, codes = leaves_and_codes(full)
         check_leaves(np.asarray(codes)[:m], problem)
         children, costs = _jitted_search(model, leaves, np.int32(m), name)
@@ -103,6 +103,13 @@ def agglomerate(
         check_kinks(tree, problem)
     _check_costs(tree, problem)
     return tree
+
+
+def _choose(engine: str, problem: Problem) -> str:
+    _, leaves = jax.eval_shape(build_leaves, problem)
+    numbers = sum(leaf.size for leaf in jax.tree.leaves(leaves))
+    itemsize = jnp.finfo(float).bits // 8
+    return choose_engine(engine, problem.num_points, numbers, itemsize)
 
 
 def _search(model: ClusterModel, leaves: PyTree, num_points, engine: str):
