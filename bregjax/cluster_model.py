@@ -1,6 +1,7 @@
 """Clusters as a commutative monoid with a cost: all that an engine knows of them."""
 
 import abc
+import math
 from dataclasses import dataclass
 
 import jax
@@ -55,6 +56,11 @@ class ClusterModel(abc.ABC):
     def merge_cost(self, a: PyTree, b: PyTree) -> Array:
         """Merge cost Δ(a, b) ≥ 0 in a form that does not cancel."""
         return self.cost(a, b, self.union(a, b))
+
+    def pair_size(self, state: PyTree) -> int:
+        """Numbers that the cost of one pair works on: engines size their tiles by it."""
+        leaves = jax.tree.leaves(state)
+        return sum(math.prod(leaf.shape[1:]) for leaf in leaves)
 
     @abc.abstractmethod
     def result(self, state: PyTree) -> Array:

@@ -23,7 +23,6 @@ from bregjax.families import (
     DiagonalGaussian,
     Exponential,
     ExponentialFamily,
-    Family,
     Gamma,
     Gaussian,
     Ising,

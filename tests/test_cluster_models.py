@@ -387,64 +387,67 @@ def test_gradient_where_the_covariance_has_equal_eigenvalues(x64):
         whole = model.union(whole, _take(leaves, [3]))
         return -0.5 * whole.weight[0] * whole.log_det[0]
 
-    np.testing.assert_allclose(jax.grad(value)(x), -x, rtol=1e-13)
+    np.testing.assert_allclose(jax.jit(jax.grad(value))(x), -x, rtol=1e-13)
 
 
-def test_merge_costs_batch_and_compile(rng, x64):
-    family = Gamma(1)
-    x = rng.gamma(2.0, 1.0, (5, 1))
-    model = family.cluster_model()
-    leaves = model.leaves(smoothed_leaves(family, x), jnp.ones(5))
+@pytest.mark.parametrize("name", ["gamma", "gaussian", "bernoulli"])
+def test_merge_costs_broadcast_batch_and_compile(name, x64):
+    family, _, facts = _computed(name, "float64")
+    model, states = family.cluster_model(), facts["three"]
+
+    @jax.jit
+    def tables(rows, columns):
+        mapped = jax.vmap(lambda row: model.merge_cost(row, states))(states)
+        return model.merge_cost(rows, columns), mapped
+
     rows, columns = (
-        jax.tree.map(lambda leaf, axis=axis: jnp.expand_dims(leaf, axis), leaves)
+        jax.tree.map(lambda leaf, axis=axis: np.expand_dims(leaf, axis), states)
         for axis in (1, 0)
     )
-    table = jax.jit(model.merge_cost)(rows, columns)
-    assert table.shape == (5, 5)
-    single = jax.jit(jax.vmap(lambda a: model.merge_cost(a, _take(leaves, 2))))(leaves)
-    np.testing.assert_allclose(single, table[:, 2], rtol=1e-12, atol=1e-15)
+    for table in tables(rows, columns):
+        np.testing.assert_allclose(table, facts["costs"], rtol=1e-12, atol=1e-15)
 
 
 # --- Failures ------------------------------------------------------------------------
 
 
-def test_failed_solves_are_nan_and_not_costs(x64):
-    model = NaturalModel(PLAIN_POISSON)
-    leaves = model.leaves(
-        jnp.array([[-1.0, 1.0], [2.0, np.nan], [1.0, 1.0]]), jnp.ones(3)
-    )
-    codes = [Result.OUTSIDE, Result.INVALID, Result.CONVERGED]
-    np.testing.assert_array_equal(model.result(leaves), codes)
-    cost = model.merge_cost(_take(leaves, [0, 1]), _take(leaves, [2, 2]))
-    assert not np.isfinite(np.asarray(cost)).any()
+@jax.jit
+def _leaves_and_union(model, x):
+    leaves = model.leaves(x, jnp.ones(2))
+    return leaves, model.union(_take(leaves, [0]), _take(leaves, [1]))
 
 
-def test_boundary_is_a_result_only_where_the_cost_is_infinite(x64):
-    poisson = NaturalModel(PLAIN_POISSON)
-    leaf = poisson.leaves(jnp.array([[0.0, 3.0]]), jnp.ones(1))
-    np.testing.assert_array_equal(leaf.result, Result.BOUNDARY)
-    np.testing.assert_array_equal(poisson.result(leaf), Result.CONVERGED)
-    gamma = Gamma(1).cluster_model()
-    single = gamma.leaves((jnp.zeros((1, 1)), jnp.ones((1, 1))), jnp.ones(1))
-    np.testing.assert_array_equal(gamma.result(single), Result.BOUNDARY)
-    for family in (Gaussian(2), DiagonalGaussian(2), IsotropicGaussian(2)):
-        model = family.cluster_model()
-        leaf = model.leaves(family.leaf_statistics(jnp.ones((1, 2))), jnp.ones(1))
-        np.testing.assert_array_equal(model.result(leaf), Result.BOUNDARY)
-    zero = Exponential(1).cluster_model()
-    leaf = zero.leaves(jnp.zeros((1, 1)), jnp.ones(1))
-    assert zero.result(leaf)[0] != Result.CONVERGED
+@pytest.mark.parametrize(
+    ("row", "code"), [([-1.0, 1.0], Result.OUTSIDE), ([2.0, np.nan], Result.INVALID)]
+)
+def test_failed_solves_are_no_costs(row, code, x64):
+    model, x = NaturalModel(PLAIN_POISSON), jnp.array([row, [1.0, 1.0]])
+    leaves, _ = _leaves_and_union(model, x)
+    np.testing.assert_array_equal(model.result(leaves), [code, Result.CONVERGED])
+    assert not np.isfinite(_pair_cost_jit(model, x, jnp.ones(2)))
 
 
 def test_unions_of_boundary_points_start_afresh(x64):
-    """The solver of a union does not start where the parts ran off to."""
-    model = NaturalModel(PLAIN_POISSON)
-    leaves = model.leaves(jnp.array([[0.0, 3.0], [5.0, 0.0]]), jnp.ones(2))
-    union = model.union(_take(leaves, [0]), _take(leaves, [1]))
+    """A boundary of finite cost counts as solved; a union does not start from there."""
+    model, x = NaturalModel(PLAIN_POISSON), jnp.array([[0.0, 3.0], [5.0, 0.0]])
+    leaves, union = _leaves_and_union(model, x)
+    np.testing.assert_array_equal(leaves.result, Result.BOUNDARY)
+    np.testing.assert_array_equal(model.result(leaves), Result.CONVERGED)
     np.testing.assert_array_equal(union.result, Result.CONVERGED)
     np.testing.assert_allclose(union.natural, np.log([[2.5, 1.5]]), rtol=1e-12)
-    cost = model.merge_cost(_take(leaves, [0]), _take(leaves, [1]))
+    cost = _pair_cost_jit(model, x, jnp.ones(2))
     np.testing.assert_allclose(cost, 8 * np.log(2), rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "family",
+    [Gaussian(2), DiagonalGaussian(2), IsotropicGaussian(2), Gamma(2), Exponential(2)],
+)
+def test_points_of_infinite_cost_have_a_code(family, x64):
+    x = np.ones((2, 2)) * (not isinstance(family, Exponential))
+    leaves, _ = _leaves_and_union(family.cluster_model(), family.leaf_statistics(x))
+    codes = np.asarray(family.cluster_model().result(leaves))
+    assert (codes != Result.CONVERGED).all()
 
 
 # --- Hostile numbers -----------------------------------------------------------------
@@ -572,33 +575,40 @@ def test_field_cases_of_counts_and_categories(x64):
     """Heights worked by hand: zero columns, zero counts, large counts, integers."""
     multinomial = Multinomial(3).cluster_model()
     rows = jnp.array([[0.4, 0, 0.6], [0.5, 0, 0.5]])
-    np.testing.assert_allclose(_pair_cost(multinomial, rows), 0.01011878, rtol=1e-6)
+    np.testing.assert_allclose(
+        _pair_cost_jit(multinomial, rows, jnp.ones(2)), 0.01011878, rtol=1e-6
+    )
     narrow = Multinomial(2).cluster_model()
     np.testing.assert_array_equal(
-        _pair_cost(narrow, rows[:, ::2]), _pair_cost(multinomial, rows)
+        _pair_cost_jit(narrow, rows[:, ::2], jnp.ones(2)),
+        _pair_cost_jit(multinomial, rows, jnp.ones(2)),
     )
     poisson = Poisson(1).cluster_model()
     large = jnp.array([[16777216.0], [16777217.0]])
-    np.testing.assert_allclose(_pair_cost(poisson, large), 1.49011608e-8, rtol=1e-6)
+    np.testing.assert_allclose(
+        _pair_cost_jit(poisson, large, jnp.ones(2)), 1.49011608e-8, rtol=1e-6
+    )
     for kind in (np.float64, np.int32, np.int64, np.uint16):
         counts: Any = np.array([[60000], [30000]], kind)
         statistics = Poisson(1).leaf_statistics(counts)
-        cost = _pair_cost(poisson, statistics, jnp.array([2.0, 1.0]))
+        cost = _pair_cost_jit(poisson, statistics, jnp.array([2.0, 1.0]))
         np.testing.assert_allclose(cost, 6553.81810229, rtol=1e-11)
 
 
 def test_costs_in_float32_never_go_below_zero():
     """Close proportions, and spherical Gaussians far from the origin."""
     near = jnp.array([[0.3325, 0.6675], [0.33251, 0.66749]])
-    cost = _pair_cost(Multinomial(2).cluster_model(), near)
+    cost = _pair_cost_jit(Multinomial(2).cluster_model(), near, jnp.ones(2))
     assert 0 <= cost <= 1e-6
     far = jnp.array([[10000.0], [10000.5]])
     ward = SphericalGaussian(dim=1).cluster_model()
-    np.testing.assert_array_equal(_pair_cost(ward, far), 0.0625)
+    np.testing.assert_array_equal(_pair_cost_jit(ward, far, jnp.ones(2)), 0.0625)
     diagonal = DiagonalGaussian(1)
     leaves = blur(1.0)(diagonal.leaf_statistics(far), jnp.ones(2))[0]
     np.testing.assert_allclose(
-        _pair_cost(diagonal.cluster_model(), leaves), np.log1p(0.0625), rtol=1e-6
+        _pair_cost_jit(diagonal.cluster_model(), leaves, jnp.ones(2)),
+        np.log1p(0.0625),
+        rtol=1e-6,
     )
 
 

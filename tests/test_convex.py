@@ -182,7 +182,9 @@ def test_one_sided_derivative_is_the_limit_of_quotients(name, rng, x64):
     slope = np.asarray(f.directional_derivative(x, v))
     finite = np.isfinite(slope)
     np.testing.assert_allclose(slope[finite], quotient[finite], rtol=1e-4, atol=1e-5)
-    assert (quotient[~finite] < -3).all()  # x log x at 0 falls without bound
+    # x log x at 0 falls without bound: nearer quotients are lower by a fixed amount.
+    nearer = (f(x + 1e-3 * h * v) - f(x)) / (1e-3 * h)
+    assert (nearer[~finite] < quotient[~finite] - 1e-2).all()
     assert (slope[~finite] == -np.inf).all()
 
 

@@ -28,8 +28,14 @@ from bregjax.families import (
 
 # Dense solvers without a closed form take seconds to compile: one precision.
 ONCE = ("ising", "truncated_poisson_dense", "categorical")
+RARE = ("truncated_poisson_dense", "categorical")
 TABLE = [
-    pytest.param(name, precision, id=f"{name}-{precision}")
+    pytest.param(
+        name,
+        precision,
+        id=f"{name}-{precision}",
+        marks=pytest.mark.slow if name in RARE else (),
+    )
     for name in FAMILIES
     for precision in ("float64", "float32")
     if precision == "float64" or name not in ONCE

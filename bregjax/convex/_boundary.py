@@ -45,7 +45,7 @@ class Ray(NamedTuple):
     length: Array  # of the next point
     inner: Array  # the last finite one
     outer: Array  # the first that is not finite, or +∞
-    count: Array  # points before the bisection
+    seen: Array  # points before the bisection
     gaps: tuple[Array, Array]  # the last two before the bisection, the last first
     noise: tuple[Array, Array]  # their roundings
     final: Array  # the gap farthest out
@@ -64,7 +64,7 @@ def new_rays(reach: Array) -> Ray:
         length=jnp.maximum(reach, 1) / 4.0 ** (TRAVELLED - 1),
         inner=zero,
         outer=jnp.full_like(reach, jnp.inf),
-        count=jnp.zeros(reach.shape, jnp.int32),
+        seen=jnp.zeros(reach.shape, jnp.int32),
         gaps=(zero, zero),
         noise=(zero, zero),
         final=zero,
@@ -96,7 +96,7 @@ def extend(ray: Ray, gap: Array, noise: Array) -> Ray:
         length=jnp.where(jnp.isfinite(outer), inner / 2 + outer / 2, 4 * ray.length),
         inner=inner,
         outer=outer,
-        count=ray.count + gallop,
+        seen=ray.seen + gallop,
         gaps=(keep(gap, ray.gaps[0]), keep(ray.gaps[0], ray.gaps[1])),
         noise=(keep(noise, ray.noise[0]), keep(ray.noise[0], ray.noise[1])),
         final=jnp.where(finite, gap, ray.final),
@@ -107,8 +107,8 @@ def extend(ray: Ray, gap: Array, noise: Array) -> Ray:
 
 def judge(ray: Ray) -> Verdict:
     """Verdict by ray, once all points are in."""
-    beyond = ray.count >= TRAVELLED + 3
-    reached = ray.count >= TRAVELLED
+    beyond = ray.seen >= TRAVELLED + 3
+    reached = ray.seen >= TRAVELLED
     last, previous = ray.gaps[:2]
     # A gap that falls like 1 / s loses a factor 4 over one point.
     level = (last > 0.5 * previous) & (ray.final > 0.5 * last)

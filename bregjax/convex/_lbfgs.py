@@ -108,7 +108,7 @@ def _descend(
             grad=slope,
             value_fn=objective,
         )
-        theta = state.theta + update
+        theta = state.theta + jnp.asarray(update)
         slope = optax.tree_utils.tree_get(optimiser, "grad")
         size = jnp.max(jnp.abs(slope))
         lower = size < 0.9 * state.best

@@ -170,7 +170,8 @@ def _check_solver(view: DataView) -> Finding:
         passed=False,
         sentence=f"The conjugate was not found at {failed.sum()} of {len(failed)} "
         f"means; the first is {view.means[first]} ({code.name}). Write ψ so that it "
-        "neither overflows nor cancels; start nearer to the data; rescale the statistics.",
+        "neither overflows nor cancels; start nearer to the data; rescale the "
+        "statistics.",
     )
 
 

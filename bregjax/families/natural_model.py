@@ -94,6 +94,11 @@ class NaturalModel(ClusterModel):
         natural, value, result = _vectorize(solve, state.mean, state.natural)
         return NaturalState(state.weight, state.mean, natural, value, result)
 
+    def pair_size(self, state: NaturalState) -> int:
+        """Vectors, and unless ψ is separable a few matrices of the solver."""
+        n = state.mean.shape[-1]
+        return 8 * n if self.family.separable else 8 * n * n
+
     def result(self, state: NaturalState) -> Array:
         """The solver's codes; a boundary point of finite ψ* is as good as inside."""
         boundary = state.result == Result.BOUNDARY

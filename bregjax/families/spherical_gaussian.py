@@ -46,7 +46,7 @@ class SphericalGaussian(VectorFamily):
 
     def log_partition(self, natural: Array) -> Array:
         """½ σ² ‖θ‖²."""
-        return 0.5 * self.variance * jnp.sum(natural**2)
+        return 0.5 * jnp.asarray(self.variance) * jnp.sum(natural**2)
 
     def sufficient_statistics(self, x: Array) -> Array:
         """The point."""

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._typing import Array, PyTree
+from bregjax.cluster_model import ClusterModel
 
 __all__ = [
     "block_size",
@@ -15,8 +16,8 @@ __all__ = [
     "tile_size",
 ]
 
-# Entries of temporaries of one tile: about the second-level cache of a CPU core, and
-# enough work for an accelerator.
+# Numbers that the pairs of one tile work on, 16 MiB in float64: small against memory,
+# and enough work at once for an accelerator.
 _TILE_ENTRIES = 2**21
 
 
@@ -45,23 +46,20 @@ def take(state: PyTree, index: Array | slice) -> PyTree:
     return jax.tree.map(lambda leaf: leaf[index], state)
 
 
-def tile_size(state: PyTree) -> int:
+def tile_size(model: ClusterModel, state: PyTree) -> int:
     """Side b of a tile of b × b pairs whose temporaries stay small: a power of two."""
-    return _power_of_two(np.sqrt(_TILE_ENTRIES / _entries(state)), _size(state))
+    pairs = _TILE_ENTRIES / model.pair_size(state)
+    return _power_of_two(np.sqrt(pairs), _size(state))
 
 
-def block_size(state: PyTree) -> int:
+def block_size(model: ClusterModel, state: PyTree) -> int:
     """Rows b of a block of b × m pairs whose temporaries stay small: a power of two."""
-    return _power_of_two(_TILE_ENTRIES / _entries(state) / _size(state), _size(state))
+    pairs = _TILE_ENTRIES / model.pair_size(state)
+    return _power_of_two(pairs / _size(state), _size(state))
 
 
 def _size(state: PyTree) -> int:
     return jax.tree.leaves(state)[0].shape[0]
-
-
-def _entries(state: PyTree) -> int:
-    """Numbers that one cluster holds."""
-    return sum(int(np.prod(leaf.shape[1:])) for leaf in jax.tree.leaves(state))
 
 
 def _power_of_two(fitting: float, size: int) -> int:

@@ -97,7 +97,7 @@ def _front(costs, bound, neighbour, exact):
 def _upper_costs(model: ClusterModel, leaves: PyTree, alive: Array) -> Array:
     """Costs of pairs i < j of living clusters, inf elsewhere, by tiles, `[m, m]`."""
     size = alive.shape[0]
-    tile = tile_size(leaves)
+    tile = tile_size(model, leaves)
     # Tiles cover rows from these starts; the last may overlap the one before.
     starts = np.minimum(np.arange(0, size, tile), size - tile)
     first, second = np.triu_indices(len(starts))

@@ -41,7 +41,7 @@ def recompute(model: ClusterModel, leaves: PyTree, num_points: Array | int) -> A
     """
     size = jax.tree.leaves(leaves)[0].shape[0]
     slots = jnp.arange(size, dtype=jnp.int32)
-    tile = block_size(leaves)
+    tile = block_size(model, leaves)
     starts = jnp.asarray(np.minimum(np.arange(0, size, tile), size - tile), jnp.int32)
 
     def nearest(state: PyTree, alive: Array) -> tuple[Array, Array, Array]:
