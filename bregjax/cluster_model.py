@@ -58,7 +58,7 @@ class ClusterModel(abc.ABC):
         return self.cost(a, b, self.union(a, b))
 
     def pair_size(self, state: PyTree) -> int:
-        """Numbers that the cost of one pair works on: engines size their tiles by it."""
+        """Numbers that the cost of one pair works on; engines size tiles by it."""
         leaves = jax.tree.leaves(state)
         return sum(math.prod(leaf.shape[1:]) for leaf in leaves)
 

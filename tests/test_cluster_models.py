@@ -393,15 +393,16 @@ def test_gradient_where_the_covariance_has_equal_eigenvalues(x64):
 @pytest.mark.parametrize("name", ["gamma", "gaussian", "bernoulli"])
 def test_merge_costs_broadcast_batch_and_compile(name, x64):
     family, _, facts = _computed(name, "float64")
-    model, states = family.cluster_model(), facts["three"]
+    model, states = family.cluster_model(), jax.tree.map(jnp.asarray, facts["three"])
 
     @jax.jit
     def tables(rows, columns):
-        mapped = jax.vmap(lambda row: model.merge_cost(row, states))(states)
+        lift = lambda row: jax.tree.map(lambda leaf: leaf[None], row)
+        mapped = jax.vmap(lambda row: model.merge_cost(lift(row), states))(states)
         return model.merge_cost(rows, columns), mapped
 
     rows, columns = (
-        jax.tree.map(lambda leaf, axis=axis: np.expand_dims(leaf, axis), states)
+        jax.tree.map(lambda leaf, axis=axis: jnp.expand_dims(leaf, axis), states)
         for axis in (1, 0)
     )
     for table in tables(rows, columns):

@@ -16,7 +16,7 @@ from bregjax.families import (
     SphericalGaussian,
 )
 from bregjax.hierarchy.agglomeration import agglomerate
-from bregjax.hierarchy.engines import choose_engine
+from bregjax.hierarchy.engines import check_memory
 from bregjax.smoothing import bernstein, blur, normal_reference, pseudo_count
 
 M, D = 25, 3  # padded to 26 rows inside
@@ -427,11 +427,11 @@ def test_wrong_kinds():
 def test_memory_is_checked_before_work():
     """cases.md 21: the message names rows and GiB."""
     with pytest.raises(ValueError, match=r"GiB for 4,000,000 points .* points fit"):
-        choose_engine("auto", 4_000_000, 8_000_000, 8)
+        check_memory("matrix", 4_000_000, 8_000_000, 8)
     with pytest.raises(ValueError, match='"recompute" needs .* fit'):
-        choose_engine("recompute", 4_000_000, 10**13, 8)
-    assert choose_engine("auto", 100, 200, 8) == "matrix"
-    assert choose_engine("recompute", 4_000_000, 8_000_000, 8) == "recompute"
+        check_memory("recompute", 4_000_000, 10**13, 8)
+    check_memory("matrix", 100, 200, 8)
+    check_memory("recompute", 4_000_000, 8_000_000, 8)
     with pytest.raises(ValueError, match="GiB for 2,048 points"):
         agglomerate(np.zeros((2000, 3000)), family="gaussian")
 

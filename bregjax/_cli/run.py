@@ -14,7 +14,7 @@ from bregjax._cli.tables import Table
 from bregjax.families import named_family
 from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.hierarchy.dendrogram import Dendrogram
-from bregjax.hierarchy.engines import choose_engine
+from bregjax.hierarchy.engines import engine_name
 from bregjax.metrics import dendrogram_purity
 
 __all__ = ["Outcome", "Request", "check_request", "cluster_table"]
@@ -121,7 +121,7 @@ def _cluster(table: Table, request: Request) -> Outcome:
         tree,
         _clusters(tree, table, request),
         describe_smoothing(request.smoothing, smoothing),
-        choose_engine(request.engine, len(table.x), 8),
+        engine_name(request.engine),
         compiling,
         total - compiling,
         purity,

@@ -127,7 +127,8 @@ def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> Stat
         settled = moved & (
             jnp.abs(curvature - state.curvature) <= 0.25 * state.curvature
         )
-        floor = settled & (jnp.abs(residual) >= 0.5 * jnp.abs(before))
+        floor = settled & (jnp.abs(residual) <= 64 * rounding)
+        floor = floor & (jnp.abs(residual) >= 0.5 * jnp.abs(before))
         exact = jnp.abs(residual) <= rounding
         # Drift along which nothing changes sign: lengthen the steps, twice each time.
         drift = good & (curvature < 0.5 * state.curvature)
@@ -221,16 +222,23 @@ def _certified(
     """
     eps, tiny = jnp.finfo(y.dtype).eps, jnp.finfo(y.dtype).tiny
     noise = eps * (jnp.abs(y) + jnp.abs(slope))
-    reach = jnp.abs(y - slope) + noise
-    width = 3 * reach / jnp.maximum(curvature, tiny) + 4 * eps * jnp.abs(theta)
-    left, left_curvature = slopes(theta - width)
-    right, right_curvature = slopes(theta + width)
-    changes = (y - left > noise) & (right - y > noise)
-    # Curvatures within a factor: the quadratic model that gives the error holds.
-    least = jnp.minimum(left_curvature, right_curvature)
-    most = jnp.maximum(left_curvature, right_curvature)
-    model = (least > 0.25 * curvature) & (most < 4 * curvature)
-    return changes & model, reach**2 / jnp.maximum(curvature, tiny)
+    divisor = jnp.maximum(curvature, tiny)
+
+    def bracketed(reach: Array) -> tuple[Array, Array]:
+        width = 3 * reach / divisor + 4 * eps * jnp.abs(theta)
+        left, left_curvature = slopes(theta - width)
+        right, right_curvature = slopes(theta + width)
+        changes = (y - left > noise) & (right - y > noise)
+        # Curvatures within a factor: the quadratic model that gives the error holds.
+        least = jnp.minimum(left_curvature, right_curvature)
+        most = jnp.maximum(left_curvature, right_curvature)
+        model = (least > 0.25 * curvature) & (most < 4 * curvature)
+        return changes & model, reach**2 / divisor
+
+    # Once more with a larger rounding: f' may be less exact than a rounding of itself.
+    near, error = bracketed(jnp.abs(y - slope) + noise)
+    wide, wide_error = bracketed(jnp.abs(y - slope) + 8 * noise)
+    return near | wide, jnp.where(near, error, wide_error)
 
 
 def _ray_test(

@@ -99,9 +99,9 @@ def _refuse_sparse(x: DataLike) -> None:
         return
     rows, columns = np.shape(x)
     raise TypeError(
-        f"`x` must be dense; got a sparse {type(x).__name__} of {rows:,} × {columns:,}. "
-        f"x.toarray() takes {8 * rows * columns / 2**30:.2f} GiB in float64; drop empty "
-        "or rare columns first where that is too much."
+        f"`x` must be dense; got a sparse {type(x).__name__} of {rows:,} × "
+        f"{columns:,}. x.toarray() takes {8 * rows * columns / 2**30:.2f} GiB in "
+        "float64; drop empty or rare columns first where that is too much."
     )
 
 

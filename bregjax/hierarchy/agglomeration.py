@@ -21,7 +21,7 @@ from bregjax.hierarchy._problem import (
     working_copy,
 )
 from bregjax.hierarchy.dendrogram import Dendrogram
-from bregjax.hierarchy.engines import ENGINES, choose_engine
+from bregjax.hierarchy.engines import ENGINES, check_memory, engine_name
 from bregjax.hierarchy.tree_costs import leaves_and_codes, replay_costs
 from bregjax.smoothing import StatisticMap
 
@@ -109,7 +109,9 @@ def _choose(engine: str, problem: Problem) -> str:
     _, leaves = jax.eval_shape(build_leaves, problem)
     numbers = sum(leaf.size for leaf in jax.tree.leaves(leaves))
     itemsize = jnp.finfo(float).bits // 8
-    return choose_engine(engine, problem.num_points, numbers, itemsize)
+    name = engine_name(engine)
+    check_memory(name, problem.num_points, numbers, itemsize)
+    return name
 
 
 def _search(model: ClusterModel, leaves: PyTree, num_points, engine: str):

@@ -14,7 +14,7 @@ from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy.engine_matrix import matrix
 from bregjax.hierarchy.engine_recompute import recompute
 
-__all__ = ["ENGINES", "Engine", "choose_engine"]
+__all__ = ["ENGINES", "Engine", "check_memory", "engine_name"]
 
 Engine = Callable[[ClusterModel, PyTree, Array | int], Array]
 
@@ -23,37 +23,41 @@ ENGINES: dict[str, Engine] = {"matrix": matrix, "recompute": recompute}
 _GIB = 2**30
 
 
-def choose_engine(name: str, num_points: int, numbers: int, itemsize: int) -> str:
-    """The engine's own name, "auto" resolved, once its memory is known to suffice.
-
-    Args:
-        name: "auto" or a name in `ENGINES`.
-        num_points: Number of points m, with padding.
-        numbers: Numbers that the states of all leaves hold together.
-        itemsize: Bytes of a number.
+def engine_name(name: str) -> str:
+    """The name of an engine, "auto" resolved.
 
     Raises:
-        ValueError: If there is no such engine, or its memory would not fit.
+        ValueError: If there is no such engine.
     """
     if name not in ("auto", *ENGINES):
         raise ValueError(
             f"`engine` must be one of auto, {', '.join(ENGINES)}; got {name!r}."
         )
-    chosen = "matrix" if name == "auto" else name
+    return "matrix" if name == "auto" else name
+
+
+def check_memory(engine: str, num_points: int, numbers: int, itemsize: int) -> None:
+    """Raise ValueError if an engine would not fit into memory.
+
+    Args:
+        engine: A name in `ENGINES`.
+        num_points: Number of points m, with padding.
+        numbers: Numbers that the states of all leaves hold together.
+        itemsize: Bytes of a number.
+    """
     # Leaves, the working copy of them, and the 2m − 1 nodes that costs are replayed on.
     states = 4 * numbers
-    costs = num_points**2 if chosen == "matrix" else 0
+    costs = num_points**2 if engine == "matrix" else 0
     needed, available = (states + costs) * itemsize, _memory()
     if needed > 0.8 * available:
-        fitting = _fitting(0.8 * available / itemsize, states / num_points, chosen)
+        fitting = _fitting(0.8 * available / itemsize, states / num_points, engine)
         raise ValueError(
-            f'The engine "{chosen}" needs {needed / _GIB:.1f} GiB for {num_points:,} '
+            f'The engine "{engine}" needs {needed / _GIB:.1f} GiB for {num_points:,} '
             f"points and {available / _GIB:.1f} GiB are there: up to {fitting:,} "
             "points fit. Merge duplicates into weights, cluster a sample, or take a "
             'family with fewer numbers a cluster; engine="recompute" keeps no costs, '
             "and its time grows as the cube of the points."
         )
-    return chosen
 
 
 def _fitting(numbers: float, per_point: float, engine: str) -> int:
