@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from bregjax._numerics import scale_tangent
+from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.convex.base import ConvexFunction
@@ -77,7 +78,7 @@ class ClusterModel(abc.ABC):
         return self.merge_cost(rows, columns)
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class MeanState:
     """Clusters by weight `[k]` and weighted mean of their statistics `[k, ...]`."""
@@ -86,7 +87,7 @@ class MeanState:
     mean: Array
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class BregmanModel(ClusterModel):
     """Clusters with cost Σ w B_f(τ, mean of τ), for a relatively differentiable f.

@@ -4,10 +4,10 @@ import abc
 from dataclasses import dataclass
 from typing import Any, Self
 
-import jax
 import numpy as np
 
 from bregjax._checks import check_finite, float_array, is_concrete
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array, DataLike, PyTree
 from bregjax.cluster_model import BregmanModel, ClusterModel
 from bregjax.convex import ConvexFunction, SquaredNorm
@@ -59,7 +59,7 @@ class DataModel(abc.ABC):
         return "Pass smoothing=mixing(center, amount) with a `center` inside the domain"
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class FunctionModel(DataModel):
     """Rows clustered by the Bregman divergence of a convex function of rows.

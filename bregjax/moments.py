@@ -6,6 +6,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array
 from bregjax.cluster_model import weighted_mean
 
@@ -14,7 +15,7 @@ __all__ = ["Form", "Moments", "pool", "scatter"]
 Form = Literal["full", "diagonal", "spherical"]
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class Moments:
     """Means `[..., d]` with covariances about them.

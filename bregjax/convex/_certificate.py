@@ -85,10 +85,11 @@ def certified(f: FlatFunction, point: Point, y: Array, null: Array) -> Certifica
     rounding = eps * (jnp.abs(y) + jnp.abs(point.gradient)) / scale
     spread = jnp.sum(inverse**2, axis=0)  # diagonal of (C + QQᵀ)⁻¹
     noise = jnp.sum(rounding**2 * spread)
-    error = (jnp.sqrt(jnp.sum(white**2)) + jnp.sqrt(noise)) ** 2
-
-    lost = eps * jnp.sum(jnp.abs(y * theta)) + 2 * unsteadiness(f, point)
-
+    decrement = jnp.sum(white**2)
+    error = (jnp.sqrt(decrement) + jnp.sqrt(noise)) ** 2
+    # A decrement above its rounding that steps don't bring down has a wrong Hessian.
     size = value_tolerance(theta.dtype) * terms(y, theta, point.value, point.gradient)
-    passed = curved & agree & (error <= size) & (lost <= size)
+    low = decrement <= jnp.maximum(100 * noise, 1e-3 * size)
+    lost = eps * jnp.sum(jnp.abs(y * theta)) + unsteadiness(f, point)
+    passed = curved & agree & low & (error <= size) & (lost <= 1.5 * size)
     return Certificate(passed, residual * scale, size)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.convex import _dense, _lbfgs, _newton, _scalar
 from bregjax.convex._outcome import FlatFunction, Outcome
@@ -19,7 +20,7 @@ METHODS = ("auto", "newton", "lbfgs", "scalar")
 DENSE_LIMIT = 2000  # largest n for which "auto" builds Hessians
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class ConjugateSolution:
     """A conjugate's value at a point, with what the solver says of it.
@@ -189,7 +190,7 @@ def _solution(
     )
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class Conjugate:
     """The conjugate f*(y) = sup over θ of <y, θ> − f(θ); made by `conjugate`."""

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from bregjax._numerics import float_arrays
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array, ArrayLike
 from bregjax.convex.base import ConvexFunction, over_batch
 from bregjax.convex.conjugate import conjugate
@@ -17,7 +18,7 @@ __all__ = ["PlainFunction", "as_convex_function", "straight"]
 
 
 @final
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class PlainFunction(ConvexFunction):
     """A convex function of a vector that the user wrote, with whatever follows from it.

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._numerics import xlogx
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array
 from bregjax.cluster_model import BregmanModel
 from bregjax.convex import BinaryEntropy, ConjugateSolution
@@ -16,7 +17,7 @@ from bregjax.families._vector_family import VectorFamily
 __all__ = ["Bernoulli"]
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class Bernoulli(VectorFamily):
     """Rows of d independent binary variables with probabilities μ.

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array
 from bregjax.cluster_model import BregmanModel
 from bregjax.convex import Burg, ConjugateSolution
@@ -15,7 +16,7 @@ from bregjax.families._vector_family import VectorFamily
 __all__ = ["Exponential"]
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class Exponential(VectorFamily):
     """Rows of d independent exponentials, p(x) = Π λ_i e^{−λ_i x_i}, λ = −θ.

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import digamma, gammaln, polygamma
 
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array
 from bregjax.convex import ConjugateSolution
 from bregjax.families._closed_form import all_finite, closed_form
@@ -20,7 +21,7 @@ _LARGE_SHAPE = 20.0
 _NEWTON_STEPS = 8
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class Gamma(VectorFamily):
     """Rows of d independent gamma variables of shape k and rate r.

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array
 from bregjax.convex import ConjugateSolution
 from bregjax.families._closed_form import all_finite, closed_form
@@ -48,7 +49,7 @@ class _GaussianFamily(VectorFamily):
         return _HINT
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class Gaussian(_GaussianFamily):
     """Gaussians with mean μ and covariance matrix Σ.
@@ -139,7 +140,7 @@ class Gaussian(_GaussianFamily):
         return normal_reference(x, per_coordinate=False, weights=weights)
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class DiagonalGaussian(_GaussianFamily):
     """Gaussians with a mean and a variance v in each coordinate.
@@ -196,7 +197,7 @@ class DiagonalGaussian(_GaussianFamily):
         return normal_reference(x, per_coordinate=True, weights=weights)
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class IsotropicGaussian(_GaussianFamily):
     """Gaussians with covariance v I, the variance v free in each cluster.

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
 from bregjax._numerics import burg_remainder
+from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array
 from bregjax.cluster_model import ClusterModel
@@ -16,7 +17,7 @@ from bregjax.moments import Form, Moments, pool, scatter
 __all__ = ["FullGaussianModel", "GaussianState", "VarianceModel"]
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class GaussianState:
     """Clusters by weight `[k]`, moments `[k, ...]` and log det Σ `[k]`."""
@@ -26,7 +27,7 @@ class GaussianState:
     log_det: Array
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class FullGaussianModel(ClusterModel):
     """Gaussian clusters with a covariance matrix of their own.
@@ -83,7 +84,7 @@ class FullGaussianModel(ClusterModel):
         return _cost_of_log_dets(rows, columns, self.union(rows, columns))
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class VarianceModel(ClusterModel):
     """Gaussian clusters with a variance a coordinate, or one variance for all.

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array, DataLike
 from bregjax.families._vector_family import VectorFamily
 from bregjax.smoothing import Mixing, bernstein_amount, mixing
@@ -19,7 +20,7 @@ __all__ = ["Ising"]
 _MAX_NODES = 16
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class Ising(VectorFamily):
     """Binary variables x ∈ {0, 1}^d that interact along the edges of a graph.

@@ -9,6 +9,7 @@ from jax.scipy.special import logsumexp
 
 from bregjax._checks import check_support, is_concrete
 from bregjax._numerics import xlogx
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array, DataLike
 from bregjax.cluster_model import BregmanModel
 from bregjax.convex import ConjugateSolution, NegativeEntropy
@@ -18,7 +19,7 @@ from bregjax.families._vector_family import VectorFamily
 __all__ = ["Multinomial"]
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class Multinomial(VectorFamily):
     """Rows of counts or proportions over n categories; overcomplete, θ and θ + c alike.

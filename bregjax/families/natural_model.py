@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from bregjax._numerics import scale_tangent
+from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import ClusterModel, weighted_mean
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["NaturalModel", "NaturalState"]
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class NaturalState:
     """Clusters with the solution of their conjugate; n numbers a parameter.
@@ -41,7 +42,7 @@ class NaturalState:
     result: Array
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class NaturalModel(ClusterModel):
     """Clusters of any exponential family, by its conjugate.

@@ -8,6 +8,7 @@ import numpy as np
 from jax.scipy.special import gammaln
 
 from bregjax._numerics import xlogx
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array
 from bregjax.cluster_model import BregmanModel
 from bregjax.convex import ConjugateSolution, NegativeEntropy
@@ -17,7 +18,7 @@ from bregjax.families._vector_family import VectorFamily
 __all__ = ["Poisson"]
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class Poisson(VectorFamily):
     """Rows of d independent Poisson counts, p(x) = Π μ_i^{x_i} e^{−μ_i} / x_i!.

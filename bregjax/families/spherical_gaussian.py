@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array, ArrayLike, DataLike
 from bregjax.cluster_model import BregmanModel
 from bregjax.convex import ConjugateSolution, Scaled, SquaredNorm
@@ -17,7 +18,7 @@ from bregjax.families._vector_family import VectorFamily
 __all__ = ["SphericalGaussian"]
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class SphericalGaussian(VectorFamily):
     """Gaussians N(μ, σ² I) with σ² known: k-means costs, Ward's merges.

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import check_weights, float_array, is_concrete
+from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, DataLike, PyTree
 from bregjax.cluster_model import ClusterModel
@@ -24,7 +25,7 @@ __all__ = ["Problem", "build_leaves", "check_leaves", "precision", "resolve"]
 FamilyLike = str | DataModel | ConvexFunction | Callable[[Array], Array]
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class Problem:
     """Rows, weights and what to make of them; a pytree that enters `jit`.

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, SupportsIndex, get_args
 
-import jax
 import numpy as np
 
 from bregjax._checks import is_concrete
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array
 from bregjax.hierarchy import _walk, export
 
@@ -18,7 +18,7 @@ Heights = Literal["cost", "monotone", "ward", "merge_index"]
 """What a drawing or an export shows as the height of a merge."""
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True, eq=False)
 class Dendrogram:
     """A binary tree over m leaves, merge by merge.

@@ -16,6 +16,7 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.moments import Moments
 
@@ -45,7 +46,7 @@ class StatisticMap(abc.ABC):
         """The map's own structure with a `Constraint` in place of each leaf."""
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class Mixing(StatisticMap):
     """τ₁ = (1 − α) τ₀ + α z with z inside the mean domain (Theorem 5.2).
@@ -77,7 +78,7 @@ class Mixing(StatisticMap):
         )
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class Adding(StatisticMap):
     """τ₂ = τ₀ + α z, for a mean domain that recedes along z (Theorem 5.2).
@@ -113,7 +114,7 @@ class Adding(StatisticMap):
         )
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class PseudoCount(StatisticMap):
     """Each leaf brings n₀ observations at z: weight w + n₀, (w τ + n₀ z) / (w + n₀).
@@ -146,7 +147,7 @@ class PseudoCount(StatisticMap):
         )
 
 
-@jax.tree_util.register_dataclass
+@register_pytree
 @dataclass(frozen=True)
 class Blur(StatisticMap):
     """Each point of a Gaussian family becomes a small Gaussian: covariance + H.
