@@ -40,7 +40,7 @@ NAMES = [n for n in FAMILIES if n not in ("truncated_poisson_dense", "categorica
 CLOSED = [name for name in NAMES if FAMILIES[name].plain is not None]
 NUMERIC = [name for name in NAMES if FAMILIES[name].plain is None]
 # Each of these compiles a dense solver or two for what others show as well.
-COSTLY = ("diagonal_gaussian", "isotropic_gaussian", "ising")
+COSTLY = ("diagonal_gaussian", "isotropic_gaussian", "multinomial")
 TABLE = [
     pytest.param(name, marks=pytest.mark.slow if name == "ising" else ())
     for name in NAMES
