@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax.convex.conjugate import conjugate
 
@@ -209,7 +210,7 @@ def test_hostile_points(rng, dtype, count):
 def test_pytree_functions_do_not_retrace(x64):
     traces = []
 
-    @jax.tree_util.register_dataclass
+    @register_pytree
     @dataclass(frozen=True)
     class Counted:
         matrix: jax.Array
@@ -225,6 +226,28 @@ def test_pytree_functions_do_not_retrace(x64):
         np.testing.assert_allclose(solution.value, 2.5 * scale, rtol=1e-12)
         counts.append(len(traces))
     assert counts[0] == counts[1] == counts[2]
+
+
+def test_classes_of_equal_structure_are_told_apart(x64):
+    """A user's dataclasses may be registered so that their structures are equal."""
+    register = getattr(jax.tree_util, "register_dataclass")  # noqa: B009
+
+    def scaled(factor):
+        @dataclass(frozen=True)
+        class Scaled:
+            shift: jax.Array
+
+            def __call__(self, theta):
+                return factor * jnp.sum(jnp.exp(theta - self.shift))
+
+        return register(Scaled)(jnp.zeros(()))
+
+    functions = [scaled(float(factor)) for factor in range(1, 13)]
+    first, second = map(jax.tree.structure, functions[:2])
+    assert first == second  # or there is nothing to tell apart
+    for factor, f in enumerate(functions, start=1):
+        solution = conjugate(f, jnp.zeros(1), separable=True)(jnp.ones(1))
+        np.testing.assert_allclose(solution.maximiser, -np.log(factor), atol=1e-14)
 
 
 @pytest.mark.parametrize("options", [{}, {"separable": True}, {"method": "lbfgs"}])

@@ -457,3 +457,11 @@ def test_families_by_name():
         assert type(named_family(name)) is kind
     with pytest.raises(ValueError, match="must be one of gaussian, .*; got 'normal'"):
         named_family("normal")
+
+
+def test_the_start_itself_is_solved(dtype):
+    """A mean of 0 = ∇ψ(0) leaves nothing to round: it is inside all the same."""
+    del dtype
+    solution = SphericalGaussian(dim=1).numerical_conjugate(jnp.zeros(1))
+    assert solution.result == Result.CONVERGED
+    assert solution.value == 0

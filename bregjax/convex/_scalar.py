@@ -225,7 +225,8 @@ def _certified(
     divisor = jnp.maximum(curvature, tiny)
 
     def bracketed(reach: Array) -> tuple[Array, Array]:
-        width = 3 * reach / divisor + 4 * eps * jnp.abs(theta)
+        # Never 0, which it would be where y = ∇f(0) = 0.
+        width = 3 * reach / divisor + 4 * eps * jnp.maximum(jnp.abs(theta), eps)
         left, left_curvature = slopes(theta - width)
         right, right_curvature = slopes(theta + width)
         changes = (y - left > noise) & (right - y > noise)

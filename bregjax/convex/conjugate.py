@@ -57,12 +57,15 @@ class _Call:
 
     `parameters` is (captured, params): `captured` are the array leaves of an f that is
     a pytree, of the object that a method is bound to, or the tracers f closes over.
+    `kinds` are the classes in all pytrees: structures of different classes may be equal
+    (`jax.tree_util.register_dataclass`), and the cache would take one f for another.
     """
 
     function: Callable
     treedef: Any
     has_params: bool
     hoisted: bool
+    kinds: Any
 
     def __call__(self, theta: PyTree, parameters: PyTree) -> Array:
         captured, params = parameters
@@ -79,19 +82,28 @@ def _apply(owner: Callable, *arguments: PyTree) -> Array:
     return owner(*arguments)
 
 
+def _kinds(treedef: Any) -> tuple[Any, ...]:
+    """The classes of a tree's nodes, nested as they are."""
+    node = treedef.node_data()
+    children = tuple(_kinds(child) for child in treedef.children())
+    return (None if node is None else node[0], children)
+
+
 def _call(f: Callable, start: PyTree, params: PyTree) -> tuple[_Call, PyTree]:
     """Split f into a static part and the arrays it depends on."""
     has_params = params is not None
     owner, function = (f.__self__, f.__func__) if inspect.ismethod(f) else (f, _apply)
     leaves, treedef = jax.tree.flatten(owner)
+    kinds = _kinds(jax.tree.structure((owner, start, params)))
+    make = partial(_Call, has_params=has_params, kinds=kinds)
     if not jax.tree_util.treedef_is_leaf(treedef):
-        return _Call(function, treedef, has_params, hoisted=False), (leaves, params)
+        return make(function, treedef, hoisted=False), (leaves, params)
     arguments = (start, params) if has_params else (start,)
     converted, captured = jax.closure_convert(f, *arguments)
     if captured:
-        return _Call(converted, None, has_params, hoisted=True), (captured, params)
+        return make(converted, None, hoisted=True), (captured, params)
     # f itself and not the converted function, which is a new object each time.
-    return _Call(f, None, has_params, hoisted=False), ((), params)
+    return make(f, None, hoisted=False), ((), params)
 
 
 def _flat(call: _Call, start: PyTree, parameters: PyTree) -> FlatFunction:
