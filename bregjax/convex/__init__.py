@@ -6,9 +6,9 @@ from bregjax.convex.categories import BinaryEntropy as BinaryEntropy
 from bregjax.convex.categories import Logistic as Logistic
 from bregjax.convex.categories import LogSumExp as LogSumExp
 from bregjax.convex.categories import SimplexEntropy as SimplexEntropy
-from bregjax.convex.conjugate import Conjugate as Conjugate
-from bregjax.convex.conjugate import ConjugateSolution as ConjugateSolution
-from bregjax.convex.conjugate import conjugate as conjugate
+from bregjax.convex.conjugation import Conjugate as Conjugate
+from bregjax.convex.conjugation import ConjugateSolution as ConjugateSolution
+from bregjax.convex.conjugation import conjugate as conjugate
 from bregjax.convex.determinant import (
     LogDeterminantConjugate as LogDeterminantConjugate,
 )

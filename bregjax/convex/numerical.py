@@ -10,7 +10,7 @@ from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike
 from bregjax.convex.base import ConvexFunction, over_batch
-from bregjax.convex.conjugate import ConjugateSolution, conjugate
+from bregjax.convex.conjugation import ConjugateSolution, conjugate
 
 
 @final

@@ -11,7 +11,7 @@ from bregjax._numerics import float_arrays
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, ArrayLike
 from bregjax.convex.base import ConvexFunction, over_batch
-from bregjax.convex.conjugate import conjugate
+from bregjax.convex.conjugation import conjugate
 from bregjax.convex.directional import directional_derivative
 
 __all__ = ["PlainFunction", "as_convex_function", "straight"]

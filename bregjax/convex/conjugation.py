@@ -320,7 +320,7 @@ def conjugate(
 
     Examples:
         >>> import jax.numpy as jnp
-        >>> from bregjax.convex.conjugate import conjugate
+        >>> from bregjax.convex.conjugation import conjugate
         >>> solution = conjugate(jnp.exp, jnp.array(0.0))(jnp.array(2.0))
         >>> print(solution.maximiser.round(4), int(solution.result))
         0.6931 0
