@@ -13,8 +13,8 @@ from jax.flatten_util import ravel_pytree
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
-from bregjax.convex import _dense, _lbfgs, _newton, _scalar
-from bregjax.convex._outcome import FlatFunction, Outcome
+from bregjax.convex._solvers import dense, lbfgs, newton, scalar
+from bregjax.convex._solvers.outcome import FlatFunction, Outcome
 
 METHODS = ("auto", "newton", "lbfgs", "scalar")
 DENSE_LIMIT = 2000  # largest n for which "auto" builds Hessians
@@ -133,11 +133,11 @@ def _solve(
 ) -> Outcome:
     f = _flat(call, start, parameters)
     if options.method == "scalar":
-        return _scalar.minimise(f, warm, y, options.max_steps)
+        return scalar.minimise(f, warm, y, options.max_steps)
     if options.method == "lbfgs":
-        return _lbfgs.minimise(f, warm, y, options.max_steps)
+        return lbfgs.minimise(f, warm, y, options.max_steps)
     anchor, _ = ravel_pytree(start)
-    return _newton.minimise(f, anchor, warm, y, options.max_steps)
+    return newton.minimise(f, anchor, warm, y, options.max_steps)
 
 
 @_solve.defjvp
@@ -163,11 +163,11 @@ def _solve_jvp(call: _Call, options: Options, primals, tangents):
     right = y_dot - slope_dot
     f = _flat(call, start, parameters)
     if options.method == "scalar":
-        theta_dot = _scalar.inverse_product(f, theta, right)
+        theta_dot = scalar.inverse_product(f, theta, right)
     elif options.method == "lbfgs":
-        theta_dot = _lbfgs.inverse_product(f, theta, right)
+        theta_dot = lbfgs.inverse_product(f, theta, right)
     else:
-        theta_dot = _dense.inverse_product(f, theta, outcome.null, right)
+        theta_dot = dense.inverse_product(f, theta, outcome.null, right)
     # What has no derivative: an integer's tangent is of the type float0.
     nothing: Any = np.zeros((), jax.dtypes.float0)
     derivative = Outcome(

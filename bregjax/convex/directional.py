@@ -1,7 +1,7 @@
 """One-sided directional derivatives, right at kinks.
 
 A function is traced to its jaxpr, and the jaxpr is walked with values along the ray
-x + τv, τ → 0+ (see `_directional_ray`). Smooth primitives use their JVP; those with
+x + τv, τ → 0+ (see `_directional.ray`). Smooth primitives use their JVP; those with
 kinks have a rule.
 """
 
@@ -12,9 +12,9 @@ import jax.extend.core as jec
 import jax.numpy as jnp
 
 from bregjax._typing import Array, PyTree
-from bregjax.convex._directional_own import define_directional_derivative
-from bregjax.convex._directional_ray import Doubt, Doubts, Ray, is_concrete
-from bregjax.convex._directional_walk import walk
+from bregjax.convex._directional.own import define_directional_derivative
+from bregjax.convex._directional.ray import Doubt, Doubts, Ray, is_concrete
+from bregjax.convex._directional.walk import walk
 
 __all__ = ["define_directional_derivative", "directional_derivative"]
 

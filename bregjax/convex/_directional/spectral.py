@@ -5,8 +5,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from bregjax._typing import Array
-from bregjax.convex._directional_ray import Doubt, Ray, unknown
-from bregjax.convex._directional_rules import Rule
+from bregjax.convex._directional.ray import Doubt, Ray, unknown
+from bregjax.convex._directional.rules import Rule
 
 
 def _same_group(values: Array, scale: Array) -> tuple[Array, Array]:

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from bregjax._typing import Array
-from bregjax.convex._directional_ray import Doubt, Doubts, Ray, later, unknown
-from bregjax.convex._directional_rules import Rule, bends_at, maximum
+from bregjax.convex._directional.ray import Doubt, Doubts, Ray, later, unknown
+from bregjax.convex._directional.rules import Rule, bends_at, maximum
 
 
 def _negated(ray: Ray) -> Ray:

@@ -8,7 +8,7 @@ import jax
 import jax.extend.core as jec
 
 from bregjax._typing import Array
-from bregjax.convex._directional_ray import Ray, is_concrete
+from bregjax.convex._directional.ray import Ray, is_concrete
 
 
 def inner_jaxprs(eqn: Any) -> list[Any]:

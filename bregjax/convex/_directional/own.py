@@ -14,7 +14,7 @@ import jax
 from jax import lax
 
 from bregjax._typing import Array, PyTree
-from bregjax.convex._directional_ray import Ray, unknown
+from bregjax.convex._directional.ray import Ray, unknown
 
 _FUNCTION = "bregjax_with_own_rule"
 _VALUE, _SLOT, _RULE = "bregjax_own_value", "bregjax_own_slot", "bregjax_own_rule"

@@ -11,17 +11,17 @@ import jax.numpy as jnp
 
 from bregjax._result import Result
 from bregjax._typing import Array
-from bregjax.convex._boundary import ray_test
-from bregjax.convex._certificate import certified
-from bregjax.convex._dense import (
+from bregjax.convex._solvers.boundary import ray_test
+from bregjax.convex._solvers.certificate import certified
+from bregjax.convex._solvers.dense import (
     UNRESOLVED,
     Direction,
     gauge,
     newton_direction,
     null_basis,
 )
-from bregjax.convex._line_search import LONG_STEP, search_length
-from bregjax.convex._outcome import FlatFunction, Outcome, Point
+from bregjax.convex._solvers.line_search import LONG_STEP, search_length
+from bregjax.convex._solvers.outcome import FlatFunction, Outcome, Point
 
 RUNNING, AT_FLOOR, DRIFTING, OUT_OF_STEPS, STUCK = range(5)
 MAX_CRAMPED = 30

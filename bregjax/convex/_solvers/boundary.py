@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from bregjax._typing import Array
-from bregjax.convex._outcome import FlatFunction
+from bregjax.convex._solvers.outcome import FlatFunction
 
 POINTS = 28  # on a ray that f is finite on
 BISECTIONS = 36  # of the way to the first point where f is not

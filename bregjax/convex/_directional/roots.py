@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from bregjax._typing import Array
-from bregjax.convex._directional_ray import Doubt, Doubts, Ray, later
-from bregjax.convex._directional_rules import Rule, abs_rule, bends_at, ray_sign
+from bregjax.convex._directional.ray import Doubt, Doubts, Ray, later
+from bregjax.convex._directional.rules import Rule, abs_rule, bends_at, ray_sign
 
 
 def _root(doubts: Doubts, x: Ray, power: float, smooth: Callable) -> Ray:

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from bregjax._typing import Array
-from bregjax.convex._dense import Direction
-from bregjax.convex._outcome import FlatFunction, Point
+from bregjax.convex._solvers.dense import Direction
+from bregjax.convex._solvers.outcome import FlatFunction, Point
 
 MAX_SEARCH = 40  # evaluations
 LONG_STEP = 2.0**20  # a step this long is a drift to infinity

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from bregjax._typing import Array
-from bregjax.convex._directional_ray import Doubt, Ray, unknown
-from bregjax.convex._directional_rules import Rule, constant_piece, ray_sign
+from bregjax.convex._directional.ray import Doubt, Ray, unknown
+from bregjax.convex._directional.rules import Rule, constant_piece, ray_sign
 
 
 def _leaving(x: Ray, edge: Array) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from bregjax._typing import Array
-from bregjax.convex._directional_ray import Doubt, Doubts, Ray, is_concrete, unknown
+from bregjax.convex._directional.ray import Doubt, Doubts, Ray, is_concrete, unknown
 
 Walk = Callable[[Doubts, Any, Sequence[Ray]], list[Ray]]
 

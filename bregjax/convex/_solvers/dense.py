@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from bregjax._typing import Array
-from bregjax.convex._outcome import FlatFunction, Point
+from bregjax.convex._solvers.outcome import FlatFunction, Point
 
 NULL_PROBES = (1.0, -1.0, 10.0, -10.0)
 UNRESOLVED = 64  # variances under this many eps·mean² are noise

@@ -16,8 +16,13 @@ from jax.scipy.sparse.linalg import cg
 
 from bregjax._result import Result
 from bregjax._typing import Array
-from bregjax.convex._boundary import ray_test
-from bregjax.convex._outcome import FlatFunction, Outcome, terms, value_tolerance
+from bregjax.convex._solvers.boundary import ray_test
+from bregjax.convex._solvers.outcome import (
+    FlatFunction,
+    Outcome,
+    terms,
+    value_tolerance,
+)
 
 HISTORY = 20
 POLISHING = 20  # Newton steps at most

@@ -7,10 +7,10 @@ import jax.extend.core as jec
 import jax.numpy as jnp
 
 from bregjax._typing import Array
-from bregjax.convex._directional_control import Walk
-from bregjax.convex._directional_jaxpr import as_function
-from bregjax.convex._directional_ray import Doubts, Ray, is_concrete, later
-from bregjax.convex._directional_smooth import along, open_operands
+from bregjax.convex._directional.control import Walk
+from bregjax.convex._directional.jaxpr import as_function
+from bregjax.convex._directional.ray import Doubts, Ray, is_concrete, later
+from bregjax.convex._directional.smooth import along, open_operands
 
 
 def custom_jvp_rule(

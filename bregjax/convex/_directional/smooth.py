@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._typing import Array
-from bregjax.convex._directional_jaxpr import evaluate
-from bregjax.convex._directional_ray import (
+from bregjax.convex._directional.jaxpr import evaluate
+from bregjax.convex._directional.ray import (
     Doubt,
     Doubts,
     Ray,
@@ -17,8 +17,8 @@ from bregjax.convex._directional_ray import (
     later,
     unknown,
 )
-from bregjax.convex._directional_roots import power_rule
-from bregjax.convex._directional_rules import Rule
+from bregjax.convex._directional.roots import power_rule
+from bregjax.convex._directional.rules import Rule
 
 # Linear in all their float operands together: affine stays affine.
 _LINEAR = frozenset(

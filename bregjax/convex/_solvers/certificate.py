@@ -21,8 +21,8 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
 from bregjax._typing import Array
-from bregjax.convex._dense import gauge, scaled_hessian
-from bregjax.convex._outcome import FlatFunction, Point, terms, value_tolerance
+from bregjax.convex._solvers.dense import gauge, scaled_hessian
+from bregjax.convex._solvers.outcome import FlatFunction, Point, terms, value_tolerance
 
 AGREEMENT = 0.25
 SAMPLES = 5

@@ -7,22 +7,22 @@ import jax.extend.core as jec
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax.convex._directional_control import cond_rule, scan_rule, while_rule
-from bregjax.convex._directional_custom import custom_jvp_rule
-from bregjax.convex._directional_jaxpr import equations, evaluate, inner_jaxprs
-from bregjax.convex._directional_order import ORDER_RULES
-from bregjax.convex._directional_own import is_own, own_rule
-from bregjax.convex._directional_ray import Doubts, Ray
-from bregjax.convex._directional_roots import ROOT_RULES
-from bregjax.convex._directional_rounding import ROUNDING_RULES
-from bregjax.convex._directional_rules import RULES
-from bregjax.convex._directional_smooth import (
+from bregjax.convex._directional.control import cond_rule, scan_rule, while_rule
+from bregjax.convex._directional.custom import custom_jvp_rule
+from bregjax.convex._directional.jaxpr import equations, evaluate, inner_jaxprs
+from bregjax.convex._directional.order import ORDER_RULES
+from bregjax.convex._directional.own import is_own, own_rule
+from bregjax.convex._directional.ray import Doubts, Ray
+from bregjax.convex._directional.roots import ROOT_RULES
+from bregjax.convex._directional.rounding import ROUNDING_RULES
+from bregjax.convex._directional.rules import RULES
+from bregjax.convex._directional.smooth import (
     SPECIAL,
     discrete,
     open_operands,
     smooth,
 )
-from bregjax.convex._directional_spectral import SPECTRAL_RULES
+from bregjax.convex._directional.spectral import SPECTRAL_RULES
 
 _KINKS = {
     **RULES,

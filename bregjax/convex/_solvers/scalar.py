@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from bregjax._result import Result
 from bregjax._typing import Array
-from bregjax.convex._boundary import (
+from bregjax.convex._solvers.boundary import (
     TRAVELLED,
     Ray,
     Verdict,
@@ -21,7 +21,12 @@ from bregjax.convex._boundary import (
     new_rays,
     unfinished,
 )
-from bregjax.convex._outcome import FlatFunction, Outcome, terms, value_tolerance
+from bregjax.convex._solvers.outcome import (
+    FlatFunction,
+    Outcome,
+    terms,
+    value_tolerance,
+)
 
 
 class State(NamedTuple):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from bregjax._typing import Array
-from bregjax.convex._directional_ray import (
+from bregjax.convex._directional.ray import (
     Doubt,
     Doubts,
     Ray,

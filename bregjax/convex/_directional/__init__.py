@@ -1,0 +1,1 @@
+"""The interpreter behind `directional_derivative`: rays through jaxprs."""

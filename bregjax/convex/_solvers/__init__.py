@@ -1,0 +1,1 @@
+"""The solvers behind `conjugate`, and what certifies their answers."""
