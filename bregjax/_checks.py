@@ -29,6 +29,8 @@ def float_array(values: DataLike) -> Array:
     A small computation on concrete values then keeps all its digits whether or not
     JAX's 64-bit mode is on.
     """
+    if np.iscomplexobj(values):
+        raise TypeError("Numbers must be real; got complex ones. Pass real features.")
     if is_concrete(values):
         return np.asarray(values, dtype=np.float64)  # pyright: ignore[reportReturnType]
     return jnp.asarray(values, dtype=float)
@@ -45,7 +47,7 @@ def place(index: tuple[int, ...]) -> str:
 def check_finite(name: str, values: DataLike | Array) -> None:
     """Raise ValueError at the first NaN or inf."""
     array = np.asarray(values)
-    if np.issubdtype(array.dtype, np.floating):
+    if jnp.issubdtype(array.dtype, jnp.inexact):
         check_support(
             name,
             array,
@@ -81,12 +83,14 @@ def check_support(
 
 def check_weights(weights: DataLike, num_points: int) -> None:
     """Raise ValueError unless there is one positive finite weight a point."""
-    array = np.asarray(weights)
-    if array.shape != (num_points,):
+    if np.shape(weights) != (num_points,):
         raise ValueError(
             f"`weights` must have shape ({num_points},), one weight a row of `x`; got "
-            f"{array.shape}."
+            f"{np.shape(weights)}."
         )
+    if not is_concrete(weights):
+        return
+    array = np.asarray(weights)
     check_finite("weights", array)
     check_support(
         "weights",

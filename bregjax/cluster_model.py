@@ -12,7 +12,6 @@ from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.convex.base import ConvexFunction
-from bregjax.convex.plain import PlainFunction
 
 __all__ = ["BregmanModel", "ClusterModel", "MeanState", "weighted_mean"]
 
@@ -119,12 +118,15 @@ class BregmanModel(ClusterModel):
     def pool(self, a: MeanState, b: MeanState) -> MeanState:
         """Add weights and average means."""
         axes = self.function.event_ndim
-        return MeanState(
-            weight=a.weight + b.weight,
-            mean=weighted_mean(
-                _expand(a.weight, axes), a.mean, _expand(b.weight, axes), b.mean
-            ),
-        )
+        w_a, w_b = _expand(a.weight, axes), _expand(b.weight, axes)
+        mean = weighted_mean(w_a, a.mean, w_b, b.mean, self._edge(a.mean))
+        return MeanState(a.weight + b.weight, mean)
+
+    def _edge(self, mean: Array) -> Array:
+        """Coordinates in which the slope of f is infinite."""
+        if self.function.separable:
+            return jnp.isinf(self.function.gradient(mean))
+        return jnp.zeros(mean.shape, bool)
 
     def result(self, state: MeanState) -> Array:
         """OUTSIDE where f is infinite, as at some boundaries; INVALID where NaN."""
@@ -137,44 +139,37 @@ class BregmanModel(ClusterModel):
         del union
         return _merge_cost(self.function, a.weight, a.mean, b.weight, b.mean)
 
-    def cross_cost(self, a: MeanState, b: MeanState) -> Array:
-        """All pairs; of a plain function by w_a f(τ_a) + w_b f(τ_b) − w f(c).
-
-        The robust form of a function without closed forms takes thirteen second
-        derivatives a pair; the difference takes one value, good to eps · w |f|.
-        """
-        f = self.function
-        if not isinstance(f, PlainFunction):
-            return super().cross_cost(a, b)
-        rows = jax.tree.map(lambda leaf: leaf[:, None], a)
-        columns = jax.tree.map(lambda leaf: leaf[None, :], b)
-        union = self.union(rows, columns)
-        parts = (a.weight * f(a.mean))[:, None] + (b.weight * f(b.mean))[None, :]
-        return jnp.maximum(parts - union.weight * f(union.mean), 0)
-
 
 @jax.custom_jvp
-def weighted_mean(w_a: Array, t_a: Array, w_b: Array, t_b: Array) -> Array:
+def weighted_mean(w_a: Array, t_a: Array, w_b: Array, t_b: Array, edge: Array) -> Array:
     """(w_a t_a + w_b t_b) / (w_a + w_b), exactly t_a where t_a = t_b.
 
-    The derivative with respect to the weights is 0 where t_a = t_b, also against an
-    infinite cotangent: a zero count stays zero whatever the weights.
+    Args:
+        w_a: Weights, broadcast against the means.
+        t_a: Means.
+        w_b: Weights.
+        t_b: Means.
+        edge: Where costs may have infinite slope, booleans like the means. There the
+            derivative with respect to the weights is 0 if t_a = t_b, also against an
+            infinite cotangent: a zero count stays zero whatever the weights.
     """
+    del edge
     return t_a + w_b / (w_a + w_b) * (t_b - t_a)
 
 
 @weighted_mean.defjvp
 def _weighted_mean_jvp(primals, tangents):
-    w_a, t_a, w_b, t_b = primals
-    dw_a, dt_a, dw_b, dt_b = tangents
+    w_a, t_a, w_b, t_b, edge = primals
+    dw_a, dt_a, dw_b, dt_b, _ = tangents
     total = w_a + w_b
     p, q = w_a / total, w_b / total
     difference = t_b - t_a
     # dq, masked before it meets a difference of zero: a cotangent of ±inf would
-    # otherwise become inf · 0 on its way to the weights.
+    # otherwise become inf · 0 on its way to the weights. Elsewhere it stays, for second
+    # derivatives by weight and mean.
     dq = (p * dw_b - q * dw_a) / total
-    dq = jnp.where(difference == 0, 0, dq + jnp.zeros_like(difference))
-    out = weighted_mean(w_a, t_a, w_b, t_b)
+    dq = jnp.where(edge & (difference == 0), 0, dq + jnp.zeros_like(difference))
+    out = weighted_mean(w_a, t_a, w_b, t_b, edge)
     return out, p * dt_a + q * dt_b + dq * difference
 
 

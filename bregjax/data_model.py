@@ -70,6 +70,21 @@ class FunctionModel(DataModel):
 
     function: ConvexFunction
 
+    def for_data(self, x: DataLike) -> "FunctionModel":
+        """The model itself, once rows of `x` are known to be points of the function.
+
+        Raises:
+            ValueError: If they have too few axes.
+        """
+        axes = self.function.event_ndim
+        if np.ndim(x) != axes + 1:
+            hint = " Reshape one column to x[:, None]." if np.ndim(x) == 1 else ""
+            raise ValueError(
+                f"`x` must have {axes + 1} axes, points and then their {axes}, for "
+                f"{type(self.function).__name__}; got shape {np.shape(x)}.{hint}"
+            )
+        return self
+
     def leaf_statistics(self, x: Array) -> Array:
         """The rows."""
         return x

@@ -40,8 +40,13 @@ class Moments:
         A matrix `[d, d]` is a factor of the kernel's covariance H = B Bᵀ.
         """
         dim = self.mean.shape[-1]
+        if bandwidth.shape not in ((), (dim,), (dim, dim)):
+            raise ValueError(
+                f"`bandwidth` must be one number, or one for each of the {dim} columns, "
+                f"or a factor of shape {(dim, dim)}; got shape {bandwidth.shape}."
+            )
         if bandwidth.ndim == 2:
-            kernel = bandwidth @ bandwidth.T
+            kernel = jnp.matmul(bandwidth, bandwidth.T, precision="highest")
         else:
             kernel = jnp.diag(jnp.broadcast_to(bandwidth**2, (dim,)))
         if self.form == "diagonal":
@@ -54,6 +59,14 @@ class Moments:
 
     def mixed(self, center: "Moments", share: Array) -> "Moments":
         """Moments of the mixture (1 − α) · self + α · center; α scalar or `[...]`."""
+        event = self.covariance.shape[self.mean.ndim - 1 :]
+        shapes = center.mean.shape, center.covariance.shape
+        if center.form != self.form or shapes != (self.mean.shape[-1:], event):
+            raise ValueError(
+                f"`center` must be {self.form} moments, a mean of shape "
+                f"{self.mean.shape[-1:]} and a covariance of shape {event}; got "
+                f"{center.form} ones of shapes {shapes[0]} and {shapes[1]}."
+            )
         share = jnp.broadcast_to(share, self.mean.shape[:-1])
         center = Moments(
             _aligned(center.mean, self.mean),
@@ -81,9 +94,11 @@ def pool(w_a: Array, a: Moments, w_b: Array, b: Moments) -> Moments:
     """
     total = w_a + w_b
     axes = a.covariance.ndim - a.mean.ndim + 1
-    mean = weighted_mean(w_a[..., None], a.mean, w_b[..., None], b.mean)
+    nowhere = jnp.zeros((1,) * a.mean.ndim, bool)
+    mean = weighted_mean(w_a[..., None], a.mean, w_b[..., None], b.mean, nowhere)
+    nowhere = jnp.zeros((1,) * a.covariance.ndim, bool)
     inner = weighted_mean(
-        _expand(w_a, axes), a.covariance, _expand(w_b, axes), b.covariance
+        _expand(w_a, axes), a.covariance, _expand(w_b, axes), b.covariance, nowhere
     )
     between = scatter(b.mean - a.mean, a.form)
     share = _expand(w_a / total * (w_b / total), axes)

@@ -80,7 +80,10 @@ class NaturalModel(ClusterModel):
 
     def pool(self, a: NaturalState, b: NaturalState) -> NaturalState:
         """Add weights, average means; natural parameters to start a solve from."""
-        mean = weighted_mean(a.weight[..., None], a.mean, b.weight[..., None], b.mean)
+        edge = (a.result == Result.BOUNDARY)[..., None] & jnp.ones_like(a.mean, bool)
+        mean = weighted_mean(
+            a.weight[..., None], a.mean, b.weight[..., None], b.mean, edge
+        )
         return _unsolved(a.weight + b.weight, mean, _warm_start(self.family, a, b))
 
     def settle(self, state: NaturalState) -> NaturalState:

@@ -88,6 +88,11 @@ class SphericalGaussian(VectorFamily):
         Raises:
             ValueError: If the variance is not positive, or `x` does not fit.
         """
+        if np.ndim(self.variance) != 0:
+            raise ValueError(
+                "`variance` must be one number; got shape "
+                f"{np.shape(self.variance)}. For more, use Mahalanobis(matrix)."
+            )
         if is_concrete(self.variance) and not np.all(np.asarray(self.variance) > 0):
             raise ValueError(f"`variance` must be positive; got {self.variance}.")
         return super().for_data(x)

@@ -20,7 +20,14 @@ from bregjax.data_model import DataModel, FunctionModel
 from bregjax.families import named_family
 from bregjax.smoothing import StatisticMap
 
-__all__ = ["Problem", "build_leaves", "check_leaves", "precision", "resolve"]
+__all__ = [
+    "Problem",
+    "build_leaves",
+    "check_costs",
+    "check_leaves",
+    "precision",
+    "resolve",
+]
 
 FamilyLike = str | DataModel | ConvexFunction | Callable[[Array], Array]
 
@@ -67,7 +74,7 @@ def resolve(
         raise ValueError(f"`x` must have at least one row; got shape {shape}.")
     data_model = data_model.for_data(x)
     data_model.check_support(x)
-    if weights is not None and is_concrete(weights):
+    if weights is not None:
         check_weights(weights, shape[0])
     if weights is not None:
         weights = float_array(weights)
@@ -148,7 +155,7 @@ def working_copy(tree: PyTree) -> PyTree:
 def padded(problem: Problem) -> Problem:
     """Rows repeated up to the next of eight sizes an octave: compilations go by size.
 
-    At most an eighth more rows, and none below 8. For concrete problems.
+    At most an eighth more rows, and none below 16. For concrete problems.
     """
     m = problem.num_points
     step = 2 ** max(int(np.floor(np.log2(m))) - 3, 0)
@@ -187,3 +194,17 @@ def check_leaves(codes: DataLike, problem: Problem) -> None:
         f"{code.sentence} "
         f"{problem.data_model.smoothing_hint}."
     )
+
+
+def check_costs(costs: DataLike, children: DataLike, problem: Problem) -> None:
+    """Raise ArithmeticError at the first merge cost that could not be computed."""
+    bad = np.flatnonzero(~np.isfinite(np.asarray(costs)))
+    if len(bad):
+        pair = tuple(int(node) for node in np.asarray(children)[bad[0]])
+        raise ArithmeticError(
+            f"{len(bad)} of {len(np.asarray(costs))} merge costs could not be computed, "
+            f"the first that of nodes {pair}: the conjugate of "
+            f"{type(problem.data_model).__name__} did not converge on their union. "
+            "`family.check(x)` tells more; smoothing or rescaling the statistics may "
+            "help."
+        )

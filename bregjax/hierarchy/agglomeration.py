@@ -14,6 +14,7 @@ from bregjax.hierarchy._problem import (
     FamilyLike,
     Problem,
     build_leaves,
+    check_costs,
     check_leaves,
     padded,
     precision,
@@ -101,13 +102,16 @@ def agglomerate(
             _ward_scale(problem),
         )
         check_kinks(tree, problem)
-    _check_costs(tree, problem)
+    check_costs(tree.merge_costs, tree.children, problem)
     return tree
 
 
 def _choose(engine: str, problem: Problem) -> str:
-    _, leaves = jax.eval_shape(build_leaves, problem)
-    numbers = sum(leaf.size for leaf in jax.tree.leaves(leaves))
+    model, leaves = jax.eval_shape(build_leaves, problem)
+    # Nodes, settled ones, and the parts and unions of merges that costs are replayed on,
+    # and one row of pairs at work.
+    numbers = 10 * sum(leaf.size for leaf in jax.tree.leaves(leaves))
+    numbers += problem.num_points * model.pair_size(leaves)
     itemsize = jnp.finfo(float).bits // 8
     name = engine_name(engine)
     check_memory(name, problem.num_points, numbers, itemsize)
@@ -129,15 +133,3 @@ _jitted_search = functools.partial(jax.jit, static_argnames="engine")(_search)
 def _ward_scale(problem: Problem):
     scale = problem.data_model.ward_scale
     return None if scale is None else float_array(scale)
-
-
-def _check_costs(tree: Dendrogram, problem: Problem) -> None:
-    bad = np.flatnonzero(~np.isfinite(tree.merge_costs))
-    if len(bad):
-        raise ArithmeticError(
-            f"{len(bad)} of {tree.num_merges} merge costs could not be computed, the "
-            f"first that of nodes {tuple(np.asarray(tree.children)[bad[0]])}: the "
-            f"conjugate of {type(problem.data_model).__name__} did not converge on "
-            "their union. `family.check(x)` tells more; smoothing or rescaling the "
-            "statistics may help."
-        )

@@ -53,6 +53,7 @@ def cluster_cost(
     References:
         Telgarsky and Dasgupta (2012), Definition 3.2.
     """
+    _refuse_auto(smoothing)
     problem = resolve(x, family, smoothing, weights)
     if not is_concrete(problem):
         return _cluster_cost(working_copy(problem))[0]
@@ -98,6 +99,7 @@ def merge_cost(
     References:
         Telgarsky and Dasgupta (2012), Definition 3.7 and Proposition 3.8.
     """
+    _refuse_auto(smoothing)
     if direct:
         xp = np if is_concrete((x_a, x_b, weights_a, weights_b)) else jnp
         both = lambda a, b: xp.concatenate([xp.asarray(a), xp.asarray(b)])
@@ -124,6 +126,14 @@ def merge_cost(
                 "does not hold. Pass direct=True for Definition 3.7."
             )
         return cast(Array, np.asarray(cost)[()])
+
+
+def _refuse_auto(smoothing: StatisticMap | None) -> None:
+    if isinstance(smoothing, str):
+        raise TypeError(
+            f"`smoothing` must be a smoothing map or None here; got {smoothing!r}. A "
+            "bandwidth belongs to a whole sample: pass normal_reference(all_of_x)."
+        )
 
 
 def _cluster_cost(problem: Problem):

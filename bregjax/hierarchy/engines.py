@@ -42,15 +42,13 @@ def check_memory(engine: str, num_points: int, numbers: int, itemsize: int) -> N
     Args:
         engine: A name in `ENGINES`.
         num_points: Number of points m, with padding.
-        numbers: Numbers that the states of all leaves hold together.
+        numbers: Numbers that states and temporaries hold together.
         itemsize: Bytes of a number.
     """
-    # Leaves, the working copy of them, and the 2m − 1 nodes that costs are replayed on.
-    states = 4 * numbers
     costs = num_points**2 if engine == "matrix" else 0
-    needed, available = (states + costs) * itemsize, _memory()
+    needed, available = (numbers + costs) * itemsize, _memory()
     if needed > 0.8 * available:
-        fitting = _fitting(0.8 * available / itemsize, states / num_points, engine)
+        fitting = _fitting(0.8 * available / itemsize, numbers / num_points, engine)
         raise ValueError(
             f'The engine "{engine}" needs {needed / _GIB:.1f} GiB for {num_points:,} '
             f"points and {available / _GIB:.1f} GiB are there: up to {fitting:,} "

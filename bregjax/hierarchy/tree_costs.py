@@ -11,6 +11,7 @@ from bregjax.hierarchy._problem import (
     FamilyLike,
     Problem,
     build_leaves,
+    check_costs,
     check_leaves,
     padded,
     precision,
@@ -18,6 +19,7 @@ from bregjax.hierarchy._problem import (
     working_copy,
 )
 from bregjax.hierarchy._search import take
+from bregjax.hierarchy._walk import problem_with
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.smoothing import StatisticMap
 
@@ -67,6 +69,8 @@ def replay(
             f"`tree` must have {m - 1} merges for the {m} rows of `x`; got children of "
             f"shape {np.shape(children)}."
         )
+    if is_concrete(children):
+        _check_children(np.asarray(children))
     if not is_concrete((problem, children)):
         problem = working_copy(problem)
         model, leaves = build_leaves(problem)
@@ -77,8 +81,15 @@ def replay(
         check_leaves(np.asarray(codes)[:m], problem)
         extra = full.num_points - m
         steps = np.pad(np.asarray(children, np.int32), ((0, extra), (0, 0)))
-        costs = _costs(model, leaves, steps, np.int32(m))
-        return np.asarray(costs)[: m - 1]  # pyright: ignore[reportReturnType]
+        costs = np.asarray(_costs(model, leaves, steps, np.int32(m)))[: m - 1]
+        check_costs(costs, children, problem)
+        return costs  # pyright: ignore[reportReturnType]
+
+
+def _check_children(children: np.ndarray) -> None:
+    fault = problem_with(children)
+    if fault:
+        raise ValueError(f"`tree` must hold the merges of a tree; {fault}.")
 
 
 def replay_costs(

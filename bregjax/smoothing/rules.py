@@ -28,7 +28,7 @@ def mixing(center: PyTree, amount: DataLike, **options) -> Mixing:
     Raises:
         ValueError: If `amount` is not strictly between 0 and 1.
     """
-    _check_amount("amount", amount, upper=1.0)
+    _check_amount("amount", amount, upper=1.0, scalar=True)
     return Mixing(_arrays(center), float_array(amount), **options)
 
 
@@ -39,7 +39,7 @@ def adding(center: PyTree, amount: DataLike = 1.0, **options) -> Adding:
         ValueError: If `amount` is not positive, or a Gaussian centre has a mean part
             (the mean domain does not recede that way) or is not positive definite.
     """
-    _check_amount("amount", amount)
+    _check_amount("amount", amount, scalar=True)
     if isinstance(center, Moments) and is_concrete(center):
         _check_gaussian_direction(center)
     return Adding(_arrays(center), float_array(amount), **options)
@@ -51,7 +51,7 @@ def pseudo_count(center: PyTree, count: DataLike, **options) -> PseudoCount:
     Raises:
         ValueError: If `count` is not positive.
     """
-    _check_amount("count", count)
+    _check_amount("count", count, scalar=True)
     return PseudoCount(_arrays(center), float_array(count), **options)
 
 
@@ -108,9 +108,9 @@ def normal_reference(
         )
     if is_concrete(x):
         check_finite("x", x)
-    if weights is not None and is_concrete(weights):
+    if weights is not None:
         check_weights(weights, shape[0])
-        if shape[0] > 1 and not np.sum(weights) > 1:
+        if is_concrete(weights) and shape[0] > 1 and not np.sum(weights) > 1:
             raise ValueError(
                 f"`weights` count as numbers of rows here; got a sum of "
                 f"{float(np.sum(weights)):g}, and a deviation needs more than 1. Scale "
@@ -184,7 +184,13 @@ def _arrays(tree: PyTree) -> PyTree:
     return jax.tree.map(float_array, tree)
 
 
-def _check_amount(name: str, value: DataLike, *, upper: float = np.inf) -> None:
+def _check_amount(
+    name: str, value: DataLike, *, upper: float = np.inf, scalar: bool = False
+) -> None:
+    if scalar and np.ndim(value) != 0:
+        raise ValueError(
+            f"`{name}` must be one number for all points; got shape {np.shape(value)}."
+        )
     if not is_concrete(value):
         return
     array = np.asarray(value)

@@ -256,7 +256,10 @@ def _ray_test(
     its end: the objective grows like a logarithm, and f* = +∞.
     """
     eps = jnp.finfo(y.dtype).eps
-    sign = jnp.where(residual == 0, jnp.sign(theta - origin), jnp.sign(residual))
+    # A residual of nothing but rounding says nothing of the way: go on as it went.
+    spent = jnp.abs(residual) <= 4 * eps * jnp.abs(y)
+    spent = spent & (theta != origin)
+    sign = jnp.where(spent, jnp.sign(theta - origin), jnp.sign(residual))
 
     def more(state: tuple[Array, Ray, Array]) -> Array:
         return jnp.any(needed & unfinished(state[1], state[0]))
