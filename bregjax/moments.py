@@ -42,7 +42,7 @@ class Moments:
         dim = self.mean.shape[-1]
         if bandwidth.shape not in ((), (dim,), (dim, dim)):
             raise ValueError(
-                f"`bandwidth` must be one number, or one for each of the {dim} columns, "
+                f"`bandwidth` must be one number, one for each of the {dim} columns, "
                 f"or a factor of shape {(dim, dim)}; got shape {bandwidth.shape}."
             )
         if bandwidth.ndim == 2:

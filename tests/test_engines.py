@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import reference
 import scipy.sparse
+import scipy.special
 from scipy.cluster.hierarchy import linkage
 
 from bregjax.convex import LogSumExp, NegativeEntropy, SquaredNorm
 from bregjax.families import (
     FAMILIES,
+    ExponentialFamily,
     Ising,
     Poisson,
     SphericalGaussian,
@@ -403,6 +405,17 @@ def test_bad_values_are_named(bad):
         (np.ones((3, 2)), {"family": "ward", "weights": [1, 2]}, r"shape \(3,\)"),
         (np.ones((3, 2)), {"family": "ward", "weights": [1, 0, 2]}, "positive.*row 1"),
         (np.ones((3, 2)), {"family": Poisson(dim=3)}, "3 columns"),
+        (np.ones(3), {"family": SquaredNorm()}, r"2 axes.*x\[:, None\]"),
+        (
+            np.ones((3, 2)),
+            {"family": SphericalGaussian(variance=np.ones(2))},
+            "one number.*Mahalanobis",
+        ),
+        (
+            np.ones((3, 2)),
+            {"family": "gaussian", "smoothing": blur([1.0, 2, 3])},
+            "each of the 2 columns",
+        ),
         (
             np.ones((3, 2)),
             {"family": SphericalGaussian(variance=-1.0)},
@@ -438,6 +451,8 @@ def test_wrong_kinds():
         agglomerate(np.ones((3, 2)), family=3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="`smoothing` must be"):
         agglomerate(np.ones((3, 2)), family="ward", smoothing="none")
+    with pytest.raises(TypeError, match="must be real"):
+        agglomerate(np.array([[1 + 5j], [3]]), family="ward")
     with pytest.raises(TypeError, match="needs a Gaussian family"):
         agglomerate(np.ones((3, 2)), family="poisson", smoothing=blur(1.0))
 
@@ -467,3 +482,88 @@ def test_smoothing_reaches_the_leaves(rng):
     by_hand = (x / 20 + 2 * 0.25) / 3
     plain = agglomerate(by_hand, family="multinomial", weights=np.full(M, 3.0))
     np.testing.assert_allclose(prior.merge_costs, plain.merge_costs, rtol=1e-10)
+
+
+def test_traced_weights_have_one_entry_a_row(rng):
+    x = rng.normal(size=(4, 2))
+    children = jax.jit(lambda w: agglomerate(x, family="ward", weights=w).children)
+    with pytest.raises(ValueError, match=r"shape \(4,\)"):
+        children(jnp.ones(1))
+
+
+def test_a_plain_function_far_from_the_origin(rng):
+    """The search itself must not cancel: 0.5 ‖x‖² at 1e8 is Ward's tree."""
+    x = rng.normal(size=(M, D)) + 1e8
+    plain = agglomerate(x, family=half_squared_norm)
+    ward = agglomerate(x, family="ward")
+    np.testing.assert_array_equal(plain.children, ward.children)
+
+
+def half_squared_norm(t):
+    return 0.5 * jnp.sum(t**2)
+
+
+def test_a_family_of_ones_own_however_it_is_spelled():
+    """Counts of 1 lie on the boundary of the zero-truncated Poisson's mean domain."""
+    x = np.array([[1, 9], [2, 7], [1, 8], [6, 1], [5, 1], [7, 2]])
+    trees = [
+        agglomerate(
+            x, family=ExponentialFamily(psi, identity, np.zeros(2), separable=True)
+        )
+        for psi in (truncated, truncated_otherwise)
+    ]
+    np.testing.assert_array_equal(trees[0].children, trees[1].children)
+    np.testing.assert_allclose(
+        trees[0].merge_costs, trees[1].merge_costs, rtol=1e-9, atol=1e-12
+    )
+
+
+def truncated(theta):
+    rate = jnp.exp(theta)
+    return jnp.sum(rate + jnp.log(-jnp.expm1(-rate)))
+
+
+def truncated_otherwise(theta):
+    return jnp.sum(jnp.exp(theta) + jnp.log(-jnp.expm1(-jnp.exp(theta))))
+
+
+def identity(x):
+    return x
+
+
+def exact_truncated(y):
+    """ψ* of the zero-truncated Poisson by Lambert's W, 0 at 1."""
+    inside = y > 1
+    y = np.where(inside, y, 2)
+    z = y + np.real(scipy.special.lambertw(-y * np.exp(-y)))
+    value = y * np.log(z) - z - np.log(-np.expm1(-z))
+    return np.where(inside, value, 0)
+
+
+def test_a_thousand_counts_through_the_numerical_conjugate(rng):
+    """The tree of a ψ without a closed form against Lambert's W, merge by merge."""
+    rate = rng.choice([1.0, 4.0, 15.0], size=(1000, 1))
+    x = np.maximum(rng.poisson(rate, size=(1000, 2)), 1)
+    family = ExponentialFamily(truncated, identity, np.zeros(2), separable=True)
+    tree = agglomerate(x, family=family)
+    m = len(x)
+    weight, mean = np.ones(2 * m - 1), np.zeros((2 * m - 1, 2))
+    mean[:m] = x
+    for node, (a, b) in enumerate(tree.children, start=m):
+        weight[node] = weight[a] + weight[b]
+        mean[node] = mean[a] + weight[b] / weight[node] * (mean[b] - mean[a])
+    value = weight * exact_truncated(mean).sum(axis=1)
+    a, b = tree.children.T
+    np.testing.assert_allclose(
+        tree.merge_costs, value[a] + value[b] - value[m:], rtol=1e-9, atol=1e-10
+    )
+    # Every merge is the cheapest of its time, looked at after each hundred.
+    for step in range(0, m - 1, 100):
+        made = np.arange(m + step)
+        alive = made[~np.isin(made, tree.children[:step])]
+        i, j = np.triu_indices(len(alive), 1)
+        i, j = alive[i], alive[j]
+        w = weight[i] + weight[j]
+        union = mean[i] + (weight[j] / w)[:, None] * (mean[j] - mean[i])
+        costs = value[i] + value[j] - w * exact_truncated(union).sum(axis=1)
+        assert tree.merge_costs[step] <= costs.min() + 1e-9

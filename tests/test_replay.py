@@ -1,5 +1,7 @@
 """Costs of a given tree: values, and derivatives against finite differences."""
 
+from typing import Any
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -253,9 +255,44 @@ def test_direct_costs_at_a_kink():
     assert merge_cost(x, y, family=L1Norm(), direct=True) == 4
 
 
+def test_mixed_second_derivatives_at_shared_coordinates(x64):
+    """By weight and point they agree, also where two points share a coordinate."""
+    del x64
+    x = jnp.array([[1.0, 2.0], [1.0, 3.0], [4.0, 5.0]])
+    weights = jnp.array([1.0, 2.0, 3.0])
+    children = jnp.array([[0, 1], [2, 3]])
+
+    def cost(x, weights):
+        family = SphericalGaussian()
+        return replay(children, x, family=family, smoothing=None, weights=weights)[1]
+
+    one = jax.jacfwd(jax.grad(cost, 0), 1)(x, weights)
+    two = jax.jacfwd(jax.grad(cost, 1), 0)(x, weights)
+    np.testing.assert_allclose(one, jnp.moveaxis(two, 0, -1), rtol=1e-12)
+    np.testing.assert_allclose(one[0, 0, 0], -1.25, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("children", "message"),
+    [
+        ([[0, 1], [0, 5], [2, 3], [6, 7]], "merged already"),
+        ([[0, 1], [2, 9], [3, 4], [6, 7]], "not made by an earlier row"),
+        ([[0, 1], [-2, 5], [3, 4], [6, 7]], "negative"),
+    ],
+)
+def test_children_must_be_a_tree(children, message, rng):
+    with pytest.raises(ValueError, match=message):
+        replay(np.array(children), rng.normal(size=(5, 2)), family="ward")
+
+
 def test_errors(rng):
     x = rng.normal(size=(5, 2))
     tree = agglomerate(x, family="ward")
+    auto: Any = "auto"
+    with pytest.raises(TypeError, match="whole sample"):
+        cluster_cost(x, family="gaussian", smoothing=auto)
+    with pytest.raises(TypeError, match="whole sample"):
+        merge_cost(x, x, family="gaussian", smoothing=auto)
     with pytest.raises(ValueError, match="4 merges for the 5 rows"):
         replay(agglomerate(x[:4], family="ward"), x, family="ward")
     with pytest.raises(ValueError, match="without a finite cost under Gaussian"):

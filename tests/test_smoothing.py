@@ -173,6 +173,7 @@ def test_duplicates_and_few_points_cost_finite_amounts(rng):
         (lambda: blur(np.ones((2, 3))), "square factor"),
         (lambda: mixing(np.ones(2), 1.0), "strictly between 0 and 1"),
         (lambda: pseudo_count(np.ones(2), 0), "`count` must be positive"),
+        (lambda: mixing(np.ones(2), [0.1, 0.2]), "one number for all points"),
         (lambda: adding(np.ones(2), -1), "`amount` must be positive"),
         (lambda: bernstein(1, 10), "at least 2"),
         (lambda: bernstein(3, 0), "`sample_size` must be positive"),
@@ -202,6 +203,13 @@ def test_gaussian_centres_must_be_moments(rng):
     x = rng.normal(size=(4, 2))
     with pytest.raises(TypeError, match="`center` must be Moments"):
         agglomerate(x, family="gaussian", smoothing=mixing(np.ones(2), 0.1))
+
+
+def test_gaussian_centres_must_be_of_the_familys_form(rng):
+    x = rng.normal(size=(4, 2))
+    center = Moments(jnp.zeros(2), jnp.ones(()), "spherical")
+    with pytest.raises(ValueError, match="must be full moments"):
+        agglomerate(x, family="gaussian", smoothing=mixing(center, 0.3))
 
 
 def test_a_map_is_a_pytree_of_its_numbers():

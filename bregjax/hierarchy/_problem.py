@@ -21,12 +21,15 @@ from bregjax.families import named_family
 from bregjax.smoothing import StatisticMap
 
 __all__ = [
+    "FamilyLike",
     "Problem",
     "build_leaves",
     "check_costs",
     "check_leaves",
+    "padded",
     "precision",
     "resolve",
+    "working_copy",
 ]
 
 FamilyLike = str | DataModel | ConvexFunction | Callable[[Array], Array]
@@ -202,8 +205,8 @@ def check_costs(costs: DataLike, children: DataLike, problem: Problem) -> None:
     if len(bad):
         pair = tuple(int(node) for node in np.asarray(children)[bad[0]])
         raise ArithmeticError(
-            f"{len(bad)} of {len(np.asarray(costs))} merge costs could not be computed, "
-            f"the first that of nodes {pair}: the conjugate of "
+            f"{len(bad)} of {len(np.asarray(costs))} merge costs could not be "
+            f"computed, the first that of nodes {pair}: the conjugate of "
             f"{type(problem.data_model).__name__} did not converge on their union. "
             "`family.check(x)` tells more; smoothing or rescaling the statistics may "
             "help."

@@ -60,7 +60,11 @@ def agglomerate(
         weights: Positive weights of the rows, `[m]`, 1 by default: a row of weight w
             costs what w copies of it do.
         engine: "matrix" keeps all costs, O(m²) memory; "recompute" none, O(m³) time;
-            "auto" chooses. All are exact; where costs tie, see the engine.
+            "auto" chooses. All are exact; where costs tie, see the engine. Of a ψ of
+            your own, and of Gaussians, "matrix" compares costs to within eps · w |ψ*|:
+            merges that are cheaper than that, as of near-duplicates far from the
+            origin, come in any order among themselves. Costs reported are not so
+            limited.
 
     Returns:
         The tree, with its merge costs in nats (never negative; they may invert).
@@ -108,7 +112,7 @@ def agglomerate(
 
 def _choose(engine: str, problem: Problem) -> str:
     model, leaves = jax.eval_shape(build_leaves, problem)
-    # Nodes, settled ones, and the parts and unions of merges that costs are replayed on,
+    # Nodes, settled ones, the parts and unions of merges that costs are replayed on,
     # and one row of pairs at work.
     numbers = 10 * sum(leaf.size for leaf in jax.tree.leaves(leaves))
     numbers += problem.num_points * model.pair_size(leaves)
