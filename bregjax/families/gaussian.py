@@ -1,5 +1,6 @@
 """Gaussians with a free covariance: full, diagonal or spherical."""
 
+import abc
 from dataclasses import dataclass
 
 import jax
@@ -28,9 +29,9 @@ class _GaussianFamily(VectorFamily):
     """What the three share: base measure, leaves without spread, their smoothing."""
 
     @property
+    @abc.abstractmethod
     def form(self) -> Form:
         """The form of the covariance."""
-        raise NotImplementedError
 
     def log_base_measure(self, x: Array) -> Array:
         """−(d/2) log 2π."""
