@@ -11,7 +11,9 @@ from bregjax._numerics import scale_tangent
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
+from bregjax.convex import Scaled, SquaredNorm
 from bregjax.convex.base import ConvexFunction
+from bregjax.merge_bounds import pair_bound
 
 __all__ = ["BregmanModel", "ClusterModel", "MeanState", "weighted_mean"]
 
@@ -65,6 +67,23 @@ class ClusterModel(abc.ABC):
     @abc.abstractmethod
     def result(self, state: PyTree) -> Array:
         """A `Result` code a cluster `[k]`: CONVERGED where its cost is finite."""
+
+    @property
+    def reducible(self) -> bool:
+        return False
+
+    @property
+    def bound_group(self) -> int:
+        return 8
+
+    def bound_size(self, state: PyTree) -> int:
+        return self.pair_size(state)
+
+    def lower_bound(self, a: PyTree, b: PyTree) -> Array:
+        rows = jax.tree.map(lambda leaf: leaf[:, None], a)
+        columns = jax.tree.map(lambda leaf: leaf[None, :], b)
+        cost = self.merge_cost(rows, columns)
+        return cost * (1 - 64 * jnp.finfo(cost.dtype).eps)
 
     def cross_cost(self, a: PyTree, b: PyTree) -> Array:
         """Merge costs of all pairs, `[k, m]` from states `[k]` and `[m]`.
@@ -133,6 +152,29 @@ class BregmanModel(ClusterModel):
         value = self.function(state.mean)
         codes = jnp.where(jnp.isfinite(value), Result.CONVERGED, Result.OUTSIDE)
         return jnp.where(jnp.isnan(value), Result.INVALID, codes).astype(jnp.int32)
+
+    @property
+    def reducible(self) -> bool:
+        """Of squared distances: a union is no nearer to a third than both parts."""
+        return _is_squared_distance(self.function)
+
+    @property
+    def bound_group(self) -> int:
+        """As the function's bound has it."""
+        bound = pair_bound(self.function)
+        return super().bound_group if bound is None else bound.group
+
+    def bound_size(self, state: MeanState) -> int:
+        """As the function's bound has it."""
+        bound = pair_bound(self.function)
+        return super().bound_size(state) if bound is None else bound.numbers
+
+    def lower_bound(self, a: MeanState, b: MeanState) -> Array:
+        """By a matrix product, where the function has such a bound."""
+        bound = pair_bound(self.function)
+        if bound is None:
+            return super().lower_bound(a, b)
+        return bound.evaluate(a.weight, a.mean, b.weight, b.mean)
 
     def cost(self, a: MeanState, b: MeanState, union: MeanState) -> Array:
         """Δ(a, b) by displacements from the mean of the union."""
@@ -213,6 +255,12 @@ def _merge_cost_jvp(primals, tangents):
         by_parameters = lambda g: _cost_of_displacements(g, w_a, t_a, w_b, t_b)
         change = change + jax.jvp(by_parameters, (f,), (df,))[1]
     return cost, change
+
+
+def _is_squared_distance(function: ConvexFunction) -> bool:
+    if isinstance(function, Scaled):
+        return _is_squared_distance(function.function)
+    return isinstance(function, SquaredNorm)
 
 
 def _expand(x, axes):

@@ -85,13 +85,27 @@ def _whiten(y: Array, delta: Array) -> tuple[Array, Array, Array]:
 
 
 @jax.custom_jvp
+def identity_remainder(a: Array) -> Array:
+    """B(I + A, I) = tr A − log det(I + A) of symmetric A; inf if not I + A > 0."""
+    lower, exists = _factor(a + _identity_like(a))
+    squares = jnp.sum(jnp.tril(lower, -1) ** 2, -1)
+    excess = jnp.diagonal(a, axis1=-2, axis2=-1) - squares
+    terms = squares + burg_remainder(jnp.ones_like(excess), excess)
+    return jnp.where(exists, jnp.sum(terms, -1), jnp.inf)
+
+
+@identity_remainder.defjvp
+def _identity_remainder_jvp(primals, tangents):
+    # The slope I − (I + A)⁻¹ = (I + A)⁻¹A, without the difference.
+    (a,), (da,) = primals, tangents
+    slope = symmetric_part(_multiply(_inverse(a + _identity_like(a)), a))
+    return identity_remainder(a), jnp.sum(slope * da, (-1, -2))
+
+
+@jax.custom_jvp
 def _remainder(y: Array, delta: Array) -> Array:
     _, whitened, exists = _whiten(y, delta)
-    lower, end_exists = _factor(whitened + _identity_like(whitened))
-    squares = jnp.sum(jnp.tril(lower, -1) ** 2, -1)
-    excess = jnp.diagonal(whitened, axis1=-2, axis2=-1) - squares
-    terms = squares + burg_remainder(jnp.ones_like(excess), excess)
-    return jnp.where(exists & end_exists, jnp.sum(terms, -1), jnp.inf)
+    return jnp.where(exists, identity_remainder(whitened), jnp.inf)
 
 
 @_remainder.defjvp

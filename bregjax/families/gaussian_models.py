@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import solve_triangular
+from jax.lax.linalg import triangular_solve
 
-from bregjax._numerics import burg_remainder
+from bregjax._numerics import burg_remainder, symmetric_part
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array
 from bregjax.cluster_model import ClusterModel
-from bregjax.convex import NegativeLogDeterminant
+from bregjax.convex.determinant import identity_remainder
 from bregjax.moments import Form, Moments, pool, scatter
 
 __all__ = ["FullGaussianModel", "GaussianState", "VarianceModel"]
@@ -40,7 +40,7 @@ class FullGaussianModel(ClusterModel):
         B(Y + D, Y) = tr(DY⁻¹) − log det(I + DY⁻¹)
 
     `cost` is the second form: every term is at least 0 and computed without
-    cancellation, exactly 0 for equal clusters; O(d³), five factorisations. `cross_cost`
+    cancellation, exactly 0 for equal clusters; O(d³). `cross_cost`
     is the first with the log-determinants held in the state, one factorisation a pair,
     good to eps · w |log det Σ|.
     """
@@ -70,11 +70,21 @@ class FullGaussianModel(ClusterModel):
         p_matrix, q_matrix = p[..., None, None], q[..., None, None]
         gap = a.moments.covariance - b.moments.covariance
         middle = b.moments.covariance + p_matrix * gap
-        delta = a.moments.mean - b.moments.mean
-        spread = p * q * _quadratic_form(middle, delta)
-        stein = NegativeLogDeterminant()
-        within = a.weight * stein.remainder(middle, q_matrix * gap)
-        within = within + b.weight * stein.remainder(middle, -p_matrix * gap)
+        # One chain of factorisations: several batched ones at once can deadlock on few
+        # cores (seen with jax 0.10.2).
+        factor = jnp.linalg.cholesky(middle)
+        eye = jnp.broadcast_to(
+            jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape
+        )
+        root = triangular_solve(factor, eye, left_side=True, lower=True)
+        delta = (a.moments.mean - b.moments.mean)[..., None]
+        spread = p * q * jnp.sum(_product(root, delta) ** 2, axis=(-2, -1))
+        white_gap = _product(root, _product(gap, jnp.swapaxes(root, -1, -2)))
+        white_gap = symmetric_part(white_gap)
+        within = identity_remainder(
+            jnp.stack([q_matrix * white_gap, -p_matrix * white_gap])
+        )
+        within = a.weight * within[0] + b.weight * within[1]
         return 0.5 * (total * jnp.log1p(spread) + within)
 
     def cross_cost(self, a: GaussianState, b: GaussianState) -> Array:
@@ -184,11 +194,5 @@ def _log_det(factor: Array) -> Array:
     return 2 * jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
 
 
-def _quadratic_form(matrix: Array, delta: Array) -> Array:
-    """δᵀM⁻¹δ; leading axes broadcast."""
-    factor = jnp.linalg.cholesky(matrix)
-    lead = jnp.broadcast_shapes(factor.shape[:-2], delta.shape[:-1])
-    factor = jnp.broadcast_to(factor, lead + factor.shape[-2:])
-    delta = jnp.broadcast_to(delta, lead + delta.shape[-1:])
-    white = solve_triangular(factor, delta[..., None], lower=True)
-    return jnp.sum(white**2, axis=(-2, -1))
+def _product(a: Array, b: Array) -> Array:
+    return jnp.matmul(a, b, precision="highest")

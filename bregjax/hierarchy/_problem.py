@@ -18,6 +18,7 @@ from bregjax.convex.base import ConvexFunction
 from bregjax.convex.plain import as_convex_function
 from bregjax.data_model import DataModel, FunctionModel
 from bregjax.families import named_family
+from bregjax.hierarchy._centers import check_center
 from bregjax.smoothing import StatisticMap
 
 __all__ = [
@@ -122,7 +123,10 @@ def _smoothing(
     rows: Array,
     weights: Array | None,
 ) -> StatisticMap | None:
-    if smoothing is None or isinstance(smoothing, StatisticMap):
+    if smoothing is None:
+        return None
+    if isinstance(smoothing, StatisticMap):
+        check_center(smoothing, data_model, rows)
         return smoothing
     if isinstance(smoothing, str) and smoothing == "auto":
         return data_model.default_smoothing(rows, weights)

@@ -1,0 +1,1 @@
+"""The windowed engine's parts: pool of clusters, frontier, window, check."""

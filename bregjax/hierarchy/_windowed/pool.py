@@ -1,0 +1,221 @@
+"""Clusters in slots, on the device: what the windowed engine computes there."""
+
+import functools
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._typing import Array, PyTree
+from bregjax.cluster_model import ClusterModel
+from bregjax.hierarchy._search import searchable, take
+
+__all__ = ["Pool", "Shapes"]
+
+# Numbers that one screened tile, and one batch of exact costs, work on.
+_TILE_ENTRIES = 2**20
+_PAIR_ENTRIES = 2**19
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """The few sizes that kernels are compiled for; all powers of two.
+
+    Attributes:
+        rows: Rows of a screened block.
+        columns: Columns of a tile; the capacity of a pool is a multiple.
+        group: Neighbouring pairs that share one bound.
+        pairs: Pairs of a batch.
+    """
+
+    rows: int
+    columns: int
+    group: int
+    pairs: int
+
+    @classmethod
+    def of(cls, model: ClusterModel, leaves: PyTree) -> "Shapes":
+        """Sizes at which temporaries stay in cache or, for large states, small."""
+        tile = _power_of_two(_TILE_ENTRIES / model.bound_size(leaves), 2**10, 2**17)
+        rows = min(256, _power_of_two(tile**0.5, 1, 2**17))
+        pairs = _power_of_two(_PAIR_ENTRIES / model.pair_size(leaves), 64, 2048)
+        group = min(model.bound_group, rows)
+        return cls(rows, min(512, tile // rows), group, pairs)
+
+
+class Pool:
+    """States of clusters in slots: appended, never overwritten, until compacted.
+
+    Clusters that have merged stay where they were: what is done can be undone by
+    forgetting the slots that were filled since.
+    """
+
+    def __init__(self, model: ClusterModel, states: PyTree, shapes: Shapes) -> None:
+        """Fill the first slots with `states` `[m, ...]`, and leave half as many free."""
+        self.model = model
+        self.shapes = shapes
+        self.used = _size(states)
+        self.states = _with_room(states, self.capacity_for(self.used, shapes))
+
+    @staticmethod
+    def capacity_for(count: int, shapes: Shapes) -> int:
+        """Slots for `count` clusters and half as many unions."""
+        return -(-(count + count // 2 + 1) // shapes.columns) * shapes.columns
+
+    @property
+    def capacity(self) -> int:
+        """Number of slots."""
+        return _size(self.states)
+
+    def bounds(self, rows: np.ndarray, alive: np.ndarray):
+        """Lower bounds of the costs of a block of rows against all slots.
+
+        Args:
+            rows: Slots, at most `shapes.rows` of them, `[b]`.
+            alive: Slots to compare with, booleans `[capacity]`.
+
+        Returns:
+            By row, the least bound in each group of columns `[b, columns / group]`;
+            and by column, the least in each group of rows `[groups, columns]`; inf
+            where a group has no pair. See `columns_of` and `rows_of`.
+        """
+        shapes = self.shapes
+        size = shapes.rows if len(rows) > shapes.rows // 8 else shapes.rows // 8
+        size = max(size, shapes.group)
+        block = _padded(rows, size)
+        by_row, by_column = _bounds(
+            self.model, self.states, alive, block, np.int32(self.used), shapes
+        )
+        width = -(-self.used // shapes.columns) * shapes.columns
+        by_row = np.asarray(by_row)[: len(rows), : width // shapes.group]
+        return by_row, np.asarray(by_column)[:, :width], size
+
+    def columns_of(self, groups: np.ndarray) -> np.ndarray:
+        """Slots of column groups, `[..., group]`."""
+        per_tile = self.shapes.columns // self.shapes.group
+        tile, place = np.divmod(groups, per_tile)
+        members = np.arange(self.shapes.group) * per_tile
+        return (tile * self.shapes.columns + place)[..., None] + members
+
+    def rows_of(self, groups: np.ndarray, size: int) -> np.ndarray:
+        """Rows, as numbered in a block of `size`, of row groups, `[..., group]`."""
+        members = np.arange(self.shapes.group) * (size // self.shapes.group)
+        return groups[..., None] + members
+
+    def costs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Merge costs of pairs of slots in the robust form, `[p]`."""
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        out = np.empty(len(low))
+        for part, a, b in self._batches(low, high):
+            costs = np.asarray(_costs(self.model, self.states, a, b))
+            out[part] = costs[: part.stop - part.start]
+        return out
+
+    def append(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Append the unions of pairs of slots; the slots they take."""
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        start = self.used
+        for part, a, b in self._batches(low, high):
+            slots = _padded(np.arange(start + part.start, start + part.stop), len(a))
+            self.states = _append(self.model, self.states, a, b, slots)
+        self.used += len(low)
+        return np.arange(start, self.used)
+
+    def compact(self, slots: np.ndarray) -> None:
+        """Keep the given slots alone, in this order, as the first."""
+        index = _padded(slots, self.capacity)
+        self.states = _gather(self.states, index)
+        self.used = len(slots)
+
+    def gathered(self, slots: np.ndarray) -> "Pool":
+        """Another pool with copies of the given slots."""
+        other = object.__new__(Pool)
+        other.model, other.shapes = self.model, self.shapes
+        other.used = len(slots)
+        other.states = _copy(self.states, _padded(slots, self.capacity))
+        return other
+
+    def _batches(self, low: np.ndarray, high: np.ndarray):
+        """Slices of at most `shapes.pairs` pairs, padded to one of two sizes."""
+        large = self.shapes.pairs
+        start = 0
+        while start < len(low):
+            left = len(low) - start
+            size = large if left > large // 8 else large // 8
+            part = slice(start, start + min(size, left))
+            yield part, _padded(low[part], size), _padded(high[part], size)
+            start = part.stop
+
+
+@functools.partial(jax.jit, static_argnames="shapes")
+def _bounds(model, states, alive, rows, used, shapes: Shapes):
+    size, group, width = rows.shape[0], shapes.group, shapes.columns
+    capacity = alive.shape[0]
+    a = take(states, rows)
+
+    def tile(t, carry):
+        by_row, by_column = carry
+        start, zero = t * width, jnp.zeros_like(t)
+        b = jax.tree.map(
+            lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, width), states
+        )
+        columns = start + jnp.arange(width, dtype=jnp.int32)
+        low = model.lower_bound(a, b)
+        there = jax.lax.dynamic_slice_in_dim(alive, start, width)
+        low = low + jnp.where(there, 0, jnp.inf)
+        low = jnp.where(rows[:, None] == columns, jnp.inf, low)
+        grouped = jnp.min(low.reshape(size, group, width // group), axis=1)
+        by_row = jax.lax.dynamic_update_slice(
+            by_row, grouped, (zero, t * (width // group))
+        )
+        if group > 1:
+            low = jnp.min(low.reshape(group, size // group, width), axis=0)
+        by_column = jax.lax.dynamic_update_slice(by_column, low, (zero, start))
+        return by_row, by_column
+
+    dtype = jnp.result_type(float)
+    by_row = jnp.full((size, capacity // group), jnp.inf, dtype)
+    by_column = jnp.full((size // group, capacity), jnp.inf, dtype)
+    tiles = (used + width - 1) // width
+    return jax.lax.fori_loop(0, tiles, tile, (by_row, by_column))
+
+
+@jax.jit
+def _costs(model, states, first, second):
+    return searchable(model.merge_cost(take(states, first), take(states, second)))
+
+
+@functools.partial(jax.jit, donate_argnames="states")
+def _append(model, states, first, second, slots):
+    union = model.union(take(states, first), take(states, second))
+    return jax.tree.map(lambda all_, new: all_.at[slots].set(new), states, union)
+
+
+@functools.partial(jax.jit, donate_argnames="states")
+def _gather(states, index):
+    return take(states, index)
+
+
+_copy = jax.jit(take)
+
+
+@functools.partial(jax.jit, static_argnames="capacity")
+def _with_room(states, capacity: int):
+    index = jnp.minimum(jnp.arange(capacity), _size(states) - 1)
+    return take(states, index)
+
+
+def _padded(index: np.ndarray, size: int) -> np.ndarray:
+    """An index filled up with its last entry."""
+    out = np.full(size, index[-1], np.int32)
+    out[: len(index)] = index
+    return out
+
+
+def _size(states: PyTree) -> int:
+    return jax.tree.leaves(states)[0].shape[0]
+
+
+def _power_of_two(fitting: float, low: int, high: int) -> int:
+    return int(2 ** np.floor(np.log2(np.clip(fitting, low, high))))
