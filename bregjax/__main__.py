@@ -116,6 +116,7 @@ def _add_cluster(commands) -> None:
         default="auto",
         help="how to search; all give the same tree (default: auto)",
     )
+    add("--progress", action="store_true", help="show a bar of merges (needs tqdm)")
     where = cluster.add_mutually_exclusive_group()
     where.add_argument(
         "--num-clusters",
@@ -189,8 +190,9 @@ def _cluster(options: argparse.Namespace) -> None:
         options.family,
         options.smoothing,
         options.engine,
-        options.num_clusters,
-        options.max_cost,
+        progress=options.progress,
+        num_clusters=options.num_clusters,
+        max_cost=options.max_cost,
     )
     outcome = _run(table, request, options)
     _save(table, outcome, options)

@@ -70,16 +70,32 @@ class ClusterModel(abc.ABC):
 
     @property
     def reducible(self) -> bool:
+        """Whether Δ(a ∪ b, c) ≥ min(Δ(a, c), Δ(b, c)) where a, b are mutually nearest.
+
+        Then merging mutually nearest pairs in any order is greedy. Of Bregman costs
+        those of squared distances alone are known to be so; claim it with a proof.
+        """
         return False
 
     @property
     def bound_group(self) -> int:
+        """How many neighbouring pairs may share the least of their lower bounds.
+
+        A power of two: large where bounds are close to costs and costs are cheap.
+        """
         return 8
 
     def bound_size(self, state: PyTree) -> int:
+        """Numbers that the bound of one pair works on; engines size tiles by it."""
         return self.pair_size(state)
 
     def lower_bound(self, a: PyTree, b: PyTree) -> Array:
+        """Lower bounds of the costs of all pairs, `[k, m]` of states `[k]` and `[m]`.
+
+        Never above `merge_cost`, its own rounding included; NaN excludes nothing. An
+        engine evaluates costs where the bound leaves a pair in question, so a cheap
+        one that is close makes it fast: a matrix product, a marginal.
+        """
         rows = jax.tree.map(lambda leaf: leaf[:, None], a)
         columns = jax.tree.map(lambda leaf: leaf[None, :], b)
         cost = self.merge_cost(rows, columns)

@@ -459,12 +459,12 @@ def test_wrong_kinds():
 
 def test_memory_is_checked_before_work():
     """cases.md 21: the message names rows and GiB."""
-    with pytest.raises(ValueError, match=r"GiB for 4,000,000 points .* points fit"):
-        check_memory("matrix", 4_000_000, 8_000_000, 8)
+    with pytest.raises(ValueError, match=r"GiB for 400,000 points .* points fit.*wind"):
+        check_memory("matrix", 400_000, 2, 2, 8)
     with pytest.raises(ValueError, match='"recompute" needs .* fit'):
-        check_memory("recompute", 4_000_000, 10**13, 8)
-    check_memory("matrix", 100, 200, 8)
-    check_memory("recompute", 4_000_000, 8_000_000, 8)
+        check_memory("recompute", 4_000_000, 10**6, 2, 8)
+    check_memory("matrix", 100, 2, 2, 8)
+    check_memory("windowed", 400_000, 2, 2, 8)
     with pytest.raises(ValueError, match="GiB for 2,048 points"):
         agglomerate(np.zeros((2000, 3000)), family="gaussian")
 

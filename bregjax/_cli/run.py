@@ -14,7 +14,6 @@ from bregjax._cli.tables import Table
 from bregjax.families import named_family
 from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.hierarchy.dendrogram import Dendrogram
-from bregjax.hierarchy.engines import engine_name
 from bregjax.metrics import dendrogram_purity
 
 __all__ = ["Outcome", "Request", "check_request", "cluster_table"]
@@ -30,6 +29,7 @@ class Request:
         family: The name of a built-in family.
         smoothing: As `parse_smoothing` gives it.
         engine: "auto" or an engine's name.
+        progress: Whether to show a bar of merges.
         num_clusters: Where to cut, or None.
         max_cost: Where to cut, in nats, or None. With neither there are as many
             clusters as known classes, or else 10.
@@ -38,6 +38,7 @@ class Request:
     family: str
     smoothing: str | float = "auto"
     engine: str = "auto"
+    progress: bool = False
     num_clusters: int | None = None
     max_cost: float | None = None
 
@@ -106,12 +107,14 @@ def _cluster(table: Table, request: Request) -> Outcome:
     smoothing = choose_smoothing(request.smoothing, family, table.x, table.weights)
     start = time.perf_counter()
     with _compilations() as durations:
-        tree = agglomerate(
+        tree, info = agglomerate(
             table.x,
             family=family,
             smoothing=smoothing,
             weights=table.weights,
             engine=request.engine,
+            progress=request.progress,
+            return_info=True,
         )
     total = time.perf_counter() - start
     # Traces of nested functions are counted in each other, so the sum can be too much.
@@ -121,7 +124,7 @@ def _cluster(table: Table, request: Request) -> Outcome:
         tree,
         _clusters(tree, table, request),
         describe_smoothing(request.smoothing, smoothing),
-        engine_name(request.engine),
+        info.engine,
         compiling,
         total - compiling,
         purity,

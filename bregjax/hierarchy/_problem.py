@@ -27,6 +27,7 @@ __all__ = [
     "build_leaves",
     "check_costs",
     "check_leaves",
+    "equal_rows",
     "padded",
     "precision",
     "resolve",
@@ -184,6 +185,21 @@ def build_leaves(problem: Problem) -> tuple[ClusterModel, PyTree]:
     if problem.smoothing is not None:
         statistics, weights = problem.smoothing(statistics, weights)
     return model, model.leaves(statistics, weights)
+
+
+def equal_rows(problem: Problem) -> np.ndarray:
+    """Numbers of rows, equal only where rows and weights are, `[m]`.
+
+    By a hash of the bits, then compared with the first row of that hash.
+    """
+    rows = np.asarray(problem.rows, float).reshape(problem.num_points, -1)
+    table = np.column_stack([rows, np.asarray(problem.weights, float)]) + 0.0  # no −0
+    bits = table.view(np.uint64)
+    factors = np.random.default_rng(0).integers(0, 2**63, bits.shape[1], np.uint64)
+    hashes = np.sum((bits ^ (bits >> 29)) * (2 * factors + 1), axis=1)
+    _, first, label = np.unique(hashes, return_index=True, return_inverse=True)
+    same = np.all(table == table[first[label]], axis=1)
+    return np.where(same, label, len(first) + np.arange(len(table)))
 
 
 def check_leaves(codes: DataLike, problem: Problem) -> None:

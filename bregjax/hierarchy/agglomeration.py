@@ -1,6 +1,8 @@
 """Agglomerative clustering in one call."""
 
 import functools
+from dataclasses import dataclass
+from typing import Literal, overload
 
 import jax
 import jax.numpy as jnp
@@ -16,17 +18,63 @@ from bregjax.hierarchy._problem import (
     build_leaves,
     check_costs,
     check_leaves,
+    equal_rows,
     padded,
     precision,
     resolve,
     working_copy,
 )
+from bregjax.hierarchy._progress import merges_shown
 from bregjax.hierarchy.dendrogram import Dendrogram
-from bregjax.hierarchy.engines import ENGINES, check_memory, engine_name
-from bregjax.hierarchy.tree_costs import leaves_and_codes, replay_costs
+from bregjax.hierarchy.engine_windowed import WindowedInfo, windowed
+from bregjax.hierarchy.engines import PURE_ENGINES, check_memory, engine_name
+from bregjax.hierarchy.tree_costs import (
+    jitted_replay_costs,
+    leaves_and_codes,
+    replay_costs,
+)
 from bregjax.smoothing import StatisticMap
 
-__all__ = ["agglomerate"]
+__all__ = ["AgglomerationInfo", "agglomerate"]
+
+
+@dataclass(frozen=True)
+class AgglomerationInfo:
+    """How a tree was found.
+
+    Attributes:
+        engine: The engine that ran.
+        windowed: What it did, if that was "windowed".
+    """
+
+    engine: str
+    windowed: WindowedInfo | None = None
+
+
+@overload
+def agglomerate(
+    x: DataLike,
+    *,
+    family: FamilyLike,
+    smoothing: StatisticMap | str | None = "auto",
+    weights: DataLike | None = None,
+    engine: str = "auto",
+    progress: bool = False,
+    return_info: Literal[False] = False,
+) -> Dendrogram: ...
+
+
+@overload
+def agglomerate(
+    x: DataLike,
+    *,
+    family: FamilyLike,
+    smoothing: StatisticMap | str | None = "auto",
+    weights: DataLike | None = None,
+    engine: str = "auto",
+    progress: bool = False,
+    return_info: Literal[True],
+) -> tuple[Dendrogram, AgglomerationInfo]: ...
 
 
 def agglomerate(
@@ -36,7 +84,9 @@ def agglomerate(
     smoothing: StatisticMap | str | None = "auto",
     weights: DataLike | None = None,
     engine: str = "auto",
-) -> Dendrogram:
+    progress: bool = False,
+    return_info: bool = False,
+) -> Dendrogram | tuple[Dendrogram, AgglomerationInfo]:
     """Merge the two clusters of least cost until one is left: Algorithm 1.
 
     The cost of a merge is the log-likelihood lost when two clusters are fitted as one,
@@ -59,20 +109,25 @@ def agglomerate(
             for Gaussians, none where costs are finite without.
         weights: Positive weights of the rows, `[m]`, 1 by default: a row of weight w
             costs what w copies of it do.
-        engine: "matrix" keeps all costs, O(m²) memory; "recompute" none, O(m³) time;
-            "auto" chooses. All are exact; where costs tie, see the engine. Of a ψ of
-            your own, and of Gaussians, "matrix" compares costs to within eps · w |ψ*|:
-            merges that are cheaper than that, as of near-duplicates far from the
-            origin, come in any order among themselves. Costs reported are not so
-            limited.
+        engine: "windowed" merges many pairs a round in O(m n) memory; "matrix" keeps
+            all costs, O(m²) memory, and works inside `jit` too; "recompute" keeps none,
+            O(m³) time; "auto" chooses. All are exact; where costs tie, see the engine.
+            Of a ψ of your own, and of Gaussians, "matrix" compares costs to within
+            eps · w |ψ*|: merges that are cheaper than that, as of near-duplicates far
+            from the origin, come in any order among themselves. "windowed", and the
+            costs reported, are not so limited.
+        progress: Show a bar of the merges made ("windowed" alone; needs tqdm).
+        return_info: Return also how the tree was found.
 
     Returns:
-        The tree, with its merge costs in nats (never negative; they may invert).
+        The tree, with its merge costs in nats (never negative; they may invert); with
+        `return_info` a pair of it and an `AgglomerationInfo`.
 
     Raises:
         ValueError: If data, weights or sizes are unfit, naming row, value and remedy;
             if a leaf has no finite cost, naming the smoothing that helps; if the
-            engine's memory would not fit.
+            engine's memory would not fit or it can't run inside a transformation.
+        ImportError: If `progress` is asked for without tqdm.
         TypeError: If `family` or `smoothing` is of no kind known here.
         ArithmeticError: If a merge cost could not be computed, or the function has a
             kink at the mean of a merge (Proposition 3.8 does not hold there).
@@ -87,18 +142,40 @@ def agglomerate(
         Telgarsky and Dasgupta (2012), Algorithm 1 and Section 3.
     """
     problem = resolve(x, family, smoothing, weights)
+    if is_concrete(problem):
+        tree, info = _agglomerate_eagerly(problem, engine, progress=progress)
+    else:
+        tree, info = _agglomerate_traced(problem, engine)
+    return (tree, info) if return_info else tree
+
+
+def _agglomerate_traced(problem: Problem, engine: str):
+    full = working_copy(problem)
+    m = full.num_points
+    name = _choose(engine, full, traced=True)
+    children, costs = _search(*build_leaves(full), jnp.int32(m), name)
+    tree = Dendrogram(children, costs, full.weights, full.data_model.ward_scale)
+    return tree, AgglomerationInfo(name)
+
+
+def _agglomerate_eagerly(problem: Problem, engine: str, *, progress: bool):
     m = problem.num_points
-    if not is_concrete(problem):
-        full = working_copy(problem)
-        name = _choose(engine, full)
-        children, costs = _search(*build_leaves(full), jnp.int32(m), name)
-        return Dendrogram(children, costs, full.weights, full.data_model.ward_scale)
     with precision(problem):
         full = padded(working_copy(problem))
         name = _choose(engine, full)
         model, leaves, codes = leaves_and_codes(full)
         check_leaves(np.asarray(codes)[:m], problem)
-        children, costs = _jitted_search(model, leaves, np.int32(m), name)
+        info = AgglomerationInfo(name)
+        if name == "windowed":
+            with merges_shown(m - 1, shown=progress) as report:
+                children, details = windowed(
+                    model, leaves, m, labels=equal_rows(problem), report=report
+                )
+            info = AgglomerationInfo(name, details)
+            steps = np.pad(children, ((0, full.num_points - m), (0, 0)))
+            costs = jitted_replay_costs(model, leaves, steps, np.int32(m))
+        else:
+            children, costs = _jitted_search(model, leaves, np.int32(m), name)
         tree = Dendrogram(
             np.asarray(children)[: m - 1],
             np.asarray(costs)[: m - 1],
@@ -107,18 +184,16 @@ def agglomerate(
         )
         check_kinks(tree, problem)
     check_costs(tree.merge_costs, tree.children, problem)
-    return tree
+    return tree, info
 
 
-def _choose(engine: str, problem: Problem) -> str:
+def _choose(engine: str, problem: Problem, *, traced: bool = False) -> str:
+    m = problem.num_points
+    name = engine_name(engine, m, traced=traced)
     model, leaves = jax.eval_shape(build_leaves, problem)
-    # Nodes, settled ones, the parts and unions of merges that costs are replayed on,
-    # and one row of pairs at work.
-    numbers = 10 * sum(leaf.size for leaf in jax.tree.leaves(leaves))
-    numbers += problem.num_points * model.pair_size(leaves)
+    state = sum(leaf.size for leaf in jax.tree.leaves(leaves)) // m
     itemsize = jnp.finfo(float).bits // 8
-    name = engine_name(engine)
-    check_memory(name, problem.num_points, numbers, itemsize)
+    check_memory(name, m, state, model.pair_size(leaves), itemsize)
     return name
 
 
@@ -127,7 +202,7 @@ def _search(model: ClusterModel, leaves: PyTree, num_points, engine: str):
     weight = jax.tree.leaves(leaves)[0]
     if weight.shape[0] == 1:
         return jnp.zeros((0, 2), jnp.int32), jnp.zeros(0, weight.dtype)
-    children = ENGINES[engine](model, jax.lax.stop_gradient(leaves), num_points)
+    children = PURE_ENGINES[engine](model, jax.lax.stop_gradient(leaves), num_points)
     return children, replay_costs(model, leaves, children, num_points)
 
 

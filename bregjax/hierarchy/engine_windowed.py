@@ -1,168 +1,224 @@
 """The engine for many points: exact greedy in fat rounds, memory linear in them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from bregjax._typing import PyTree
 from bregjax.cluster_model import ClusterModel
-from bregjax.hierarchy._windowed.frontier import Frontier, pair_keys
+from bregjax.hierarchy._windowed.check import is_greedy
+from bregjax.hierarchy._windowed.frontier import Frontier
+from bregjax.hierarchy._windowed.merges import Merges, schedule
 from bregjax.hierarchy._windowed.pool import Pool, Shapes
-from bregjax.hierarchy._windowed.window import Window
 
 __all__ = ["WindowedInfo", "windowed"]
 
-_FIRST_QUANTILE = 0.3
-_LAST_QUANTILE = 0.5
+# Shares of the clusters whose nearest is within a window's threshold.
+_FIRST_SHARE, _LARGEST_SHARE, _SMALLEST_SHARE = 0.3, 0.5, 0.01
+# A window of so few merges that fails is made one merge at a time.
+_FEW = 8
 
 
 @dataclass
 class WindowedInfo:
-    """What the engine did.
+    """What the windowed engine did.
 
     Attributes:
-        windows: Windows committed.
-        rounds: Rounds of merges, in windows rolled back too.
-        rescans: Rows searched again.
-        failed_checks: Windows rolled back because greedy would have merged otherwise.
-        overflows: Windows rolled back because slots ran out.
-        single_steps: Merges made one at a time after failed checks.
+        duplicates: Merges of equal points, made before all others.
+        windows: Windows of merges that were made.
+        rounds: Rounds of simultaneous merges in them, and in those undone.
+        searches: Rows compared with all clusters: at the start, when newly merged, and
+            again when their nearest had gone.
+        rescans: The last kind of these.
+        failed_checks: Windows undone, because greedy would have merged otherwise.
+        overflows: Windows undone for want of room.
+        single_steps: Merges made one at a time, where windows of a few failed.
     """
 
+    duplicates: int = 0
     windows: int = 0
     rounds: int = 0
+    searches: int = 0
     rescans: int = 0
     failed_checks: int = 0
     overflows: int = 0
     single_steps: int = 0
 
 
-def windowed(model, leaves, num_points, *, progress=None):
-    run = _Run(model, leaves, num_points, progress)
-    children = run.to_the_end()
-    return children, run.info
+def windowed(
+    model: ClusterModel,
+    leaves: PyTree,
+    num_points: int,
+    *,
+    labels: np.ndarray | None = None,
+    report: Callable[[int], None] | None = None,
+) -> tuple[np.ndarray, WindowedInfo]:
+    """Exact greedy agglomeration, many merges a round.
+
+    A window takes a threshold on costs and merges, round by round, all pairs within it
+    in which each is the other's nearest. That is what one merge at a time would give
+    if costs were reducible; where they aren't, it nearly always is. So each window is
+    checked against greedy's own order of its merges (`_windowed/check.py`), and undone
+    and tried smaller, at last one merge at a time, if it isn't what greedy does.
+    Costs that are reducible (squared distances: the union of two clusters, each the
+    other's nearest, is no nearer to a third than they were) need no check.
+
+    Pairs are screened by `model.lower_bound`; `model.merge_cost`, the robust form,
+    decides among all that are left.
+
+    Time: about 3 m² bounds, O(m) costs. Memory: O(m n). The loop runs on the host;
+    what is O(m) happens there, the rest in a few compiled programs whose shapes depend
+    on the size class of m alone.
+
+    Ties: of pairs of equal cost the one with the least of certain fixed numbers, as
+    good as random, merges first; equal points before all others. Deterministic.
+
+    Args:
+        model: The cluster model.
+        leaves: States of leaves, `[m, ...]`, concrete; those past `num_points` are
+            ignored.
+        num_points: How many of them are points, at least 1.
+        labels: Numbers of points, `[num_points]`, equal only where points are equal
+            and cost 0 to merge.
+        report: Is called with the number of merges made so far, from time to time.
+
+    Returns:
+        Children `[num_points − 1, 2]`, int32, and what was done.
+    """
+    run = _Run(model, leaves, num_points, report)
+    if labels is not None:
+        run.merge_equals(labels)
+    run.merge_all()
+    return run.children, run.info
 
 
 class _Run:
-    def __init__(self, model, leaves, num_points, progress) -> None:
-        self.model = model
-        pool = Pool(model, leaves, Shapes.of(model, leaves))
-        pool.used = num_points
-        self.frontier = Frontier.of(pool, num_points)
-        self.node = np.zeros(pool.capacity, np.int64)
-        self.node[:num_points] = np.arange(num_points)
-        self.num_points = num_points
-        self.children = np.zeros((num_points - 1, 2), np.int64)
-        self.costs = np.zeros(num_points - 1)
-        self.made = 0
+    """The state of one agglomeration on the host."""
+
+    def __init__(
+        self,
+        model: ClusterModel,
+        leaves: PyTree,
+        num_points: int,
+        report: Callable[[int], None] | None,
+    ) -> None:
+        pool = Pool(model, leaves, Shapes.of(model, leaves), num_points)
+        self.children = np.zeros((num_points - 1, 2), np.int32)
         self.info = WindowedInfo()
-        self.progress = progress
+        self._reducible = model.reducible
+        self._frontier = Frontier.of(pool)
+        self._node = np.arange(pool.capacity)
+        self._num_points = num_points
+        self._made = 0
+        self._report = report
+
+    def merge_equals(self, labels: np.ndarray) -> None:
+        """Merge equal points, in pairs of pairs: as many rounds as doublings."""
+        while True:
+            slots = self._frontier.active
+            slots = slots[np.argsort(labels[slots], kind="stable")]
+            equal = labels[slots[1:]] == labels[slots[:-1]]
+            start = np.flatnonzero(np.append(True, ~equal))
+            place = np.arange(len(slots))
+            place -= np.repeat(start, np.diff(np.append(start, len(slots))))
+            first = np.flatnonzero(equal & (place[:-1] % 2 == 0))
+            if not len(first):
+                break
+            first, second = slots[first], slots[first + 1]
+            union = self._frontier.unite(first, second)
+            labels = np.append(labels, labels[first])
+            self._commit(first, second, union)
+            kept = self._compact()
+            labels = labels[kept]
+        self.info.duplicates = self._made
+
+    def merge_all(self) -> None:
+        """Search all nearest, then merge by windows until one cluster is left."""
+        frontier = self._frontier
+        frontier.search(frontier.active)
+        share = _FIRST_SHARE
+        while self._left > 1:
+            self._make_room()
+            bounds = np.sort(frontier.bound[frontier.active])
+            share = self._merge_window(bounds[int(share * len(bounds))], share)
+        self.info.searches = frontier.searches
+        self.info.rescans = frontier.rescans
 
     @property
-    def left(self):
-        return self.num_points - self.made
+    def _left(self) -> int:
+        """Number of clusters."""
+        return self._num_points - self._made
 
-    def to_the_end(self):
-        quantile = _FIRST_QUANTILE
-        frontier = self.frontier
-        frontier.front(np.inf)
-        frontier.rescans = 0
-        while self.left > 1:
-            self.make_room()
-            bounds = np.sort(frontier.bound[frontier.alive])
-            threshold = bounds[min(int(quantile * len(bounds)), len(bounds) - 1)]
-            quantile = self.window(threshold, quantile)
-        self.info.rescans = frontier.rescans
-        return self.children
-
-    def make_room(self):
-        pool = self.frontier.pool
-        free = pool.capacity - pool.used
-        if free < self.left // 2 + 1 or self.left < 0.75 * pool.used:
-            kept = self.frontier.compact()
-            self.node[: len(kept)] = self.node[kept]
-
-    def window(self, threshold, quantile):
-        info = self.info
-        start = self.frontier.pool.used
-        while True:
-            before = self.frontier.snapshot()
-            window = self.optimistic(threshold)
-            if window is None or len(window.order) == 0:
-                break
-            if self.model.reducible or window.is_greedy(self.frontier, start):
-                break
-            info.failed_checks += 1
-            quantile = max(quantile / 2, 0.01)
-            self.restore(before, start)
-            count = len(window.order)
-            lower = np.sort(window.cost)[count // 4]
-            if count <= 8 or lower >= threshold:
-                self.one_at_a_time(count)
-                return quantile
-            threshold = lower
-        if window is None:
+    def _merge_window(self, threshold: float, share: float) -> float:
+        """Make merges within a threshold; the share of clusters to try next."""
+        info, frontier = self.info, self._frontier
+        before = frontier.snapshot()
+        start = frontier.pool.used
+        merges = self._optimistic(threshold)
+        if merges is None:
             info.overflows += 1
-            self.restore(before, start)
-            if quantile < 0.01:
-                self.one_at_a_time(1)
-            return quantile / 2
-        self.commit(window)
-        info.windows += 1
-        return min(quantile * 1.1, _LAST_QUANTILE)
+            frontier.restore(before)
+            if share < _SMALLEST_SHARE:
+                self._merge_singly(1)
+            return share / 2
+        if not len(merges.cost):  # nothing but bounds below what is there
+            return share
+        order = schedule(merges)
+        if self._reducible or is_greedy(merges, order, frontier, start):
+            self._commit(merges.first[order], merges.second[order], merges.union[order])
+            info.windows += 1
+            return min(1.1 * share, _LARGEST_SHARE)
+        info.failed_checks += 1
+        frontier.restore(before)
+        count = len(merges.cost)
+        lower = np.sort(merges.cost)[count // 4]
+        if count <= _FEW or lower >= threshold:
+            self._merge_singly(count)
+        else:
+            self._merge_window(lower, share)
+        return max(share / 2, _SMALLEST_SHARE)
 
-    def restore(self, before, start):
-        before.rescans = self.frontier.rescans
-        self.frontier = before
-        self.frontier.pool.used = start
-
-    def optimistic(self, threshold):
-        frontier = self.frontier
-        log = []
+    def _optimistic(self, threshold: float) -> Merges | None:
+        """Merge by rounds, until no pair is within the threshold; None if room ends."""
+        frontier = self._frontier
+        rounds = [Merges.none()]
         while True:
-            frontier.front(threshold)
+            frontier.refresh(threshold)
             first, second = frontier.mutual(threshold)
-            if len(first) == 0:
-                break
-            if frontier.pool.used + len(first) > frontier.pool.capacity:
+            if not len(first):
+                return Merges.joined(rounds)
+            if len(first) > frontier.pool.room:
                 return None
-            cost = frontier.bound[first]
-            key = pair_keys(frontier.key[first], frontier.key[second])
+            cost, key = frontier.bound[first], frontier.keys(first, second)
             union = frontier.merge(first, second)
+            rounds.append(Merges(first, second, union, cost, key))
             self.info.rounds += 1
-            log.append((first, second, union, cost, key))
-        if not log:
-            empty = np.zeros(0, np.int64)
-            return Window(empty, empty, empty, np.zeros(0), np.zeros(0, np.uint32))
-        return Window(*(np.concatenate(part) for part in zip(*log, strict=True)))
 
-    def one_at_a_time(self, count):
+    def _merge_singly(self, count: int) -> None:
+        """Make merges one at a time, as greedy does."""
         for _ in range(count):
-            self.make_room()
-            frontier = self.frontier
-            while True:
-                alive = frontier.active
-                least = frontier.bound[alive].min()
-                stale = ~frontier.exact[alive] & (frontier.bound[alive] <= least)
-                if not np.any(stale):
-                    break
-                frontier.front(least)
-            rows = alive[frontier.bound[alive] == least]
-            first, second = frontier.cheapest(rows)
-            cost = frontier.bound[first]
-            key = pair_keys(frontier.key[first], frontier.key[second])
-            union = frontier.merge(first, second)
-            self.commit(Window(first, second, union, cost, key))
+            self._make_room()
+            first, second = self._frontier.first_pair()
+            self._commit(first, second, self._frontier.merge(first, second))
             self.info.single_steps += 1
 
-    def commit(self, window):
-        order = window.order
-        ids = self.num_points + self.made + np.arange(len(order))
-        self.node[window.union[order]] = ids
-        pairs = np.stack([self.node[window.first], self.node[window.second]], axis=1)
-        rows = slice(self.made, self.made + len(order))
-        self.children[rows] = np.sort(pairs[order], axis=1)
-        self.costs[rows] = window.cost[order]
-        self.made += len(order)
-        if self.progress is not None:
-            self.progress(self.made)
+    def _make_room(self) -> None:
+        pool = self._frontier.pool
+        if pool.room < self._left // 2 + 1 or self._left < 0.75 * pool.used:
+            self._compact()
+
+    def _compact(self) -> np.ndarray:
+        kept = self._frontier.compact()
+        self._node[: len(kept)] = self._node[kept]
+        return kept
+
+    def _commit(self, first: np.ndarray, second: np.ndarray, union: np.ndarray) -> None:
+        """Record merges in the order that they are in."""
+        rows = slice(self._made, self._made + len(union))
+        self._node[union] = self._num_points + np.arange(rows.start, rows.stop)
+        pairs = np.stack([self._node[first], self._node[second]], axis=1)
+        self.children[rows] = np.sort(pairs, axis=1)
+        self._made = rows.stop
+        if self._report is not None:
+            self._report(self._made)

@@ -1,73 +1,116 @@
-"""The engines by name, and the choice among them.
+"""The engines by name, the choice among them, and what memory they take.
 
-An engine is a pure function `engine(model, leaves, num_points) -> children` without
-gradients: it finds the topology. Costs, and their derivatives, come from `replay`.
+An engine finds the topology of the tree, without gradients; costs, and their
+derivatives, come from `replay`. "matrix" and "recompute" are pure functions
+`engine(model, leaves, num_points) -> children`, for use inside `jit` too; "windowed" is
+a loop on the host around compiled programs.
 """
 
-import os
 from collections.abc import Callable
-
-import jax
 
 from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import ClusterModel
+from bregjax.hierarchy._memory import available_memory
 from bregjax.hierarchy.engine_matrix import matrix
 from bregjax.hierarchy.engine_recompute import recompute
 
-__all__ = ["ENGINES", "Engine", "check_memory", "engine_name"]
+__all__ = ["ENGINES", "PURE_ENGINES", "check_memory", "engine_name", "numbers_needed"]
 
-Engine = Callable[[ClusterModel, PyTree, Array | int], Array]
+PureEngine = Callable[[ClusterModel, PyTree, Array | int], Array]
 
-ENGINES: dict[str, Engine] = {"matrix": matrix, "recompute": recompute}
+PURE_ENGINES: dict[str, PureEngine] = {"matrix": matrix, "recompute": recompute}
+ENGINES = ("windowed", *PURE_ENGINES)
+
+# Up to here the matrix engine is the faster.
+_FEW_POINTS = 700
 
 _GIB = 2**30
 
 
-def engine_name(name: str) -> str:
+def engine_name(name: str, num_points: int, *, traced: bool = False) -> str:
     """The name of an engine, "auto" resolved.
 
+    Args:
+        name: "auto" or a name in `ENGINES`.
+        num_points: Number of points m.
+        traced: Whether the call is inside a transformation, where no host loop runs.
+
     Raises:
-        ValueError: If there is no such engine.
+        ValueError: If there is no such engine, or it can't run inside a transformation.
     """
     if name not in ("auto", *ENGINES):
         raise ValueError(
             f"`engine` must be one of auto, {', '.join(ENGINES)}; got {name!r}."
         )
-    return "matrix" if name == "auto" else name
+    if traced and name == "windowed":
+        raise ValueError(
+            '`engine` must be "matrix" or "recompute" inside jit, vmap or grad; got '
+            '"windowed", which loops on the host. Or call `agglomerate` outside, and '
+            "`replay` on its tree inside."
+        )
+    if name != "auto":
+        return name
+    return "matrix" if traced or num_points <= _FEW_POINTS else "windowed"
 
 
-def check_memory(engine: str, num_points: int, numbers: int, itemsize: int) -> None:
+def numbers_needed(engine: str, num_points: int, state: int, pair: int) -> int:
+    """Numbers that an engine, and the replay of its tree, hold at once, about.
+
+    Args:
+        engine: A name in `ENGINES`.
+        num_points: Number of points m, with padding.
+        state: Numbers in the state of one cluster.
+        pair: Numbers that the cost of one pair works on.
+    """
+    # Nodes, settled ones, the parts and unions of merges that costs are replayed on,
+    # and one row of pairs at work.
+    replayed = num_points * (10 * state + pair)
+    if engine == "matrix":
+        return replayed + num_points**2
+    if engine == "windowed":
+        # The pool and two copies of it, each with room for half as many unions; bounds
+        # of a block of rows.
+        return replayed + (9 * num_points * state) // 2 + 512 * num_points
+    return replayed
+
+
+def check_memory(engine: str, num_points: int, state: int, pair: int, itemsize: int):
     """Raise ValueError if an engine would not fit into memory.
 
     Args:
         engine: A name in `ENGINES`.
         num_points: Number of points m, with padding.
-        numbers: Numbers that states and temporaries hold together.
+        state: Numbers in the state of one cluster.
+        pair: Numbers that the cost of one pair works on.
         itemsize: Bytes of a number.
     """
-    costs = num_points**2 if engine == "matrix" else 0
-    needed, available = (numbers + costs) * itemsize, _memory()
-    if needed > 0.8 * available:
-        fitting = _fitting(0.8 * available / itemsize, numbers / num_points, engine)
-        raise ValueError(
-            f'The engine "{engine}" needs {needed / _GIB:.1f} GiB for {num_points:,} '
-            f"points and {available / _GIB:.1f} GiB are there: up to {fitting:,} "
-            "points fit. Merge duplicates into weights, cluster a sample, or take a "
-            'family with fewer numbers a cluster; engine="recompute" keeps no costs, '
-            "and its time grows as the cube of the points."
-        )
+    fits = lambda m, name: (
+        numbers_needed(name, m, state, pair) * itemsize <= 0.8 * available
+    )
+    available = available_memory()
+    if fits(num_points, engine):
+        return
+    needed = numbers_needed(engine, num_points, state, pair) * itemsize
+    other = (
+        ' engine="windowed" needs '
+        f"{numbers_needed('windowed', num_points, state, pair) * itemsize / _GIB:.1f}"
+        " GiB."
+        if engine == "matrix" and fits(num_points, "windowed")
+        else ""
+    )
+    raise ValueError(
+        f'The engine "{engine}" needs {needed / _GIB:.1f} GiB for {num_points:,} '
+        f"points and {available / _GIB:.1f} GiB are there: up to "
+        f"{_most(lambda m: fits(m, engine), num_points):,} points fit.{other} Merge "
+        "duplicates into weights, cluster a sample, or take a family with fewer "
+        "numbers a cluster."
+    )
 
 
-def _fitting(numbers: float, per_point: float, engine: str) -> int:
-    """How many points fit in so many numbers: m² + c m, or c m."""
-    if engine == "recompute":
-        return int(numbers / per_point)
-    return int((numbers + per_point**2 / 4) ** 0.5 - per_point / 2)
-
-
-def _memory() -> float:
-    """Bytes of memory of the default device, free ones where it tells."""
-    stats = jax.local_devices()[0].memory_stats()
-    if stats and "bytes_limit" in stats:
-        return stats["bytes_limit"] - stats.get("bytes_in_use", 0)
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+def _most(fits: Callable[[int], bool], too_many: int) -> int:
+    """The most points that fit, by bisection."""
+    low, high = 0, too_many
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

@@ -23,7 +23,13 @@ from bregjax.hierarchy._walk import problem_with
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.smoothing import StatisticMap
 
-__all__ = ["leaves_and_codes", "node_states", "replay", "replay_costs"]
+__all__ = [
+    "jitted_replay_costs",
+    "leaves_and_codes",
+    "node_states",
+    "replay",
+    "replay_costs",
+]
 
 
 def replay(
@@ -81,7 +87,9 @@ def replay(
         check_leaves(np.asarray(codes)[:m], problem)
         extra = full.num_points - m
         steps = np.pad(np.asarray(children, np.int32), ((0, extra), (0, 0)))
-        costs = np.asarray(_costs(model, leaves, steps, np.int32(m)))[: m - 1]
+        costs = np.asarray(jitted_replay_costs(model, leaves, steps, np.int32(m)))[
+            : m - 1
+        ]
         check_costs(costs, children, problem)
         return costs  # pyright: ignore[reportReturnType]
 
@@ -153,4 +161,4 @@ def leaves_and_codes(problem: Problem):
     return model, leaves, model.result(leaves)
 
 
-_costs = jax.jit(replay_costs)
+jitted_replay_costs = jax.jit(replay_costs)

@@ -1,12 +1,13 @@
 """For every living cluster its nearest, or a lower bound on what that costs."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
-from bregjax.hierarchy._windowed.pool import Pool
+from bregjax.hierarchy._windowed.pool import Bounds, Pool, blocks
 
-__all__ = ["Frontier", "pair_keys"]
+__all__ = ["Frontier"]
 
 
 @dataclasses.dataclass
@@ -24,7 +25,8 @@ class Frontier:
         nearest: The slot with which it costs that; means nothing where not exact.
         exact: Whether `bound` is the cost with `nearest`, a living cluster.
         key: Random-looking numbers, those of pairs (see `pair_keys`) break ties.
-        rescans: Rows searched again so far.
+        searches: Rows searched so far.
+        rescans: Those among them that were searched again.
     """
 
     pool: Pool
@@ -33,15 +35,16 @@ class Frontier:
     nearest: np.ndarray
     exact: np.ndarray
     key: np.ndarray
+    searches: int = 0
     rescans: int = 0
 
     @classmethod
-    def of(cls, pool: Pool, num_points: int) -> "Frontier":
-        """Leaves in the first slots, not yet searched."""
+    def of(cls, pool: Pool) -> "Frontier":
+        """Clusters in the used slots of a pool, not yet searched."""
         size = pool.capacity
         return cls(
             pool=pool,
-            alive=np.arange(size) < num_points,
+            alive=np.arange(size) < pool.used,
             bound=np.full(size, -np.inf),
             nearest=np.zeros(size, np.int64),
             exact=np.zeros(size, bool),
@@ -53,51 +56,75 @@ class Frontier:
         """Slots of living clusters."""
         return np.flatnonzero(self.alive)
 
-    def snapshot(self) -> "Frontier":
-        """A copy to return to."""
-        fields = {
-            name: value.copy() if isinstance(value, np.ndarray) else value
-            for name, value in vars(self).items()
-        }
-        return Frontier(**fields)
+    def snapshot(self) -> dict[str, Any]:
+        """What `restore` returns to."""
+        arrays = ("alive", "bound", "nearest", "exact", "key")
+        saved: dict[str, Any] = {name: getattr(self, name).copy() for name in arrays}
+        return saved | {"used": self.pool.used}
 
-    def front(self, threshold: float) -> None:
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Undo all merges since a snapshot, as long as the pool wasn't compacted."""
+        self.pool.used = saved.pop("used")
+        vars(self).update(saved)
+
+    def keys(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Numbers of pairs by which ties are broken: symmetric, as good as random.
+
+        By the order of slots instead, equally spaced points would merge one pair a
+        round.
+        """
+        return self.key[first] + self.key[second]
+
+    def refresh(self, threshold: float) -> None:
         """Search again where a bound, at most the threshold, isn't exact."""
-        stale = np.flatnonzero(self.alive & ~self.exact & (self.bound <= threshold))
-        self.rescans += len(stale)
-        for rows in _blocks(stale, self.pool.shapes.rows):
-            self._search(rows)
+        stale = self.alive & ~self.exact & (self.bound <= threshold)
+        self.rescans += int(np.count_nonzero(stale))
+        self.search(np.flatnonzero(stale))
 
     def mutual(self, threshold: float) -> tuple[np.ndarray, np.ndarray]:
         """Pairs of clusters, each the other's nearest, of cost at most the threshold.
 
-        If costs are at most the threshold, but for rounding no pair is mutual, the
-        cheapest.
+        Where there are costs within the threshold but, for rounding, no such pair, the
+        first pair.
         """
         near = np.flatnonzero(self.alive & self.exact & (self.bound <= threshold))
         partner = self.nearest[near]
         chosen = (self.nearest[partner] == near) & (near < partner)
         chosen &= self.exact[partner]
         if len(near) and not np.any(chosen):
-            return self.cheapest(near)
+            return self._first_of(near)
         return near[chosen], partner[chosen]
 
-    def cheapest(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The first pair, by cost and key, of those that exact rows make."""
-        keys = pair_keys(self.key[rows], self.key[self.nearest[rows]])
+    def first_pair(self) -> tuple[np.ndarray, np.ndarray]:
+        """The pair that greedy merges next."""
+        active = self.active
+        while True:
+            least = np.min(self.bound[active])
+            level = active[self.bound[active] == least]
+            if np.all(self.exact[level]):
+                return self._first_of(level)
+            self.refresh(least)
+
+    def _first_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of the pairs that exact rows make the first by cost and key."""
+        keys = self.keys(rows, self.nearest[rows])
         first = rows[np.lexsort((rows, keys, self.bound[rows]))[:1]]
         return first, self.nearest[first]
 
-    def merge(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Merge pairs of clusters; the slots of their unions."""
+    def unite(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Replace pairs of clusters by their unions; the slots of these."""
         new = self.pool.append(first, second)
         self.alive[first] = self.alive[second] = False
         self.exact &= self.alive[self.nearest] & self.alive
-        self.key[new] = _mixed(self.key[first] + self.key[second])
+        self.key[new] = _mixed(self.keys(first, second))
         self.bound[new] = -np.inf
         self.alive[new] = True
-        for rows in _blocks(new, self.pool.shapes.rows):
-            self._search(rows, newborn=new)
+        return new
+
+    def merge(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Replace pairs by their unions, and let these meet all others."""
+        new = self.unite(first, second)
+        self.search(new, newborn=True)
         return new
 
     def compact(self) -> np.ndarray:
@@ -113,22 +140,28 @@ class Frontier:
         self.alive[:] = np.arange(self.pool.capacity) < len(kept)
         return kept
 
-    def _search(self, rows: np.ndarray, newborn: np.ndarray | None = None) -> None:
-        """The nearest of each row; where rows are newborn, they are made known."""
-        pool = self.pool
-        by_row, by_column, size = pool.bounds(rows, self.alive)
-        cost, partner = self._nearest_of(rows, by_row)
-        self.bound[rows], self.nearest[rows] = cost, partner
-        self.exact[rows] = True
-        if newborn is None:
-            return
-        limit = np.where(self.alive, self.bound, -np.inf)[: by_column.shape[1]]
+    def search(self, rows: np.ndarray, *, newborn: bool = False) -> None:
+        """Find the nearest of each row; where rows are newborn, make them known."""
+        self.searches += len(rows)
+        for part in blocks(rows, self.pool.shapes.rows):
+            bounds = self.pool.bounds(part, self.alive)
+            cost, partner = self._nearest_of(part, bounds.by_row)
+            self.bound[part], self.nearest[part] = cost, partner
+            self.exact[part] = True
+            if newborn:
+                self._announce(part, bounds, rows)
+
+    def _announce(self, part: np.ndarray, bounds: Bounds, newborn: np.ndarray) -> None:
+        """Make newborn rows known to older clusters that they are nearest to."""
+        limit = np.where(self.alive, self.bound, -np.inf)
         limit[newborn] = -np.inf
-        group, column = np.nonzero(~(by_column > limit))
-        row = pool.rows_of(group, size)
-        column = np.broadcast_to(column[:, None], row.shape)[row < len(rows)]
-        row = rows[row[row < len(rows)]]
-        self._improve(column, row, pool.costs(column, row))
+        limit = limit[: bounds.by_column.shape[1]]
+        group, column = np.nonzero(~(bounds.by_column > limit))
+        place = bounds.rows_of(group)
+        column = np.broadcast_to(column[:, None], place.shape)
+        there = place < len(part)
+        column, row = column[there], part[place[there]]
+        self._improve(column, row, self.pool.costs(column, row))
 
     def _nearest_of(self, rows: np.ndarray, low: np.ndarray):
         """Cost and slot of the nearest of each row, from bounds by column group."""
@@ -147,7 +180,7 @@ class Frontier:
         np.minimum.at(least, places, costs)
         tied = costs == least[places]
         places, columns = places[tied], columns[tied]
-        keys = pair_keys(self.key[rows[places]], self.key[columns])
+        keys = self.keys(rows[places], columns)
         order = np.lexsort((columns, keys, places))
         places, first = np.unique(places[order], return_index=True)
         nearest = np.zeros(len(rows), np.int64)
@@ -164,9 +197,9 @@ class Frontier:
 
     def _improve(self, slots: np.ndarray, others: np.ndarray, costs: np.ndarray):
         """Make pairs known to the clusters in `slots` that they are nearest to."""
-        keys = pair_keys(self.key[slots], self.key[others])
+        keys = self.keys(slots, others)
         level = (costs == self.bound[slots]) & self.exact[slots]
-        known = pair_keys(self.key[slots], self.key[self.nearest[slots]])
+        known = self.keys(slots, self.nearest[slots])
         better = (costs < self.bound[slots]) | (level & (keys < known))
         slots, others = slots[better], others[better]
         costs, keys = costs[better], keys[better]
@@ -177,20 +210,8 @@ class Frontier:
         self.exact[slots] = True
 
 
-def pair_keys(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Numbers of pairs by which ties are broken: symmetric, and as good as random.
-
-    By the order of slots instead, equally spaced points would merge one pair a round.
-    """
-    return first + second
-
-
 def _mixed(values: np.ndarray) -> np.ndarray:
     """Hash of 32-bit numbers (the finaliser of MurmurHash3)."""
     values = (values ^ (values >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     values = (values ^ (values >> np.uint32(13))) * np.uint32(0xC2B2AE35)
     return values ^ (values >> np.uint32(16))
-
-
-def _blocks(rows: np.ndarray, size: int):
-    return (rows[start : start + size] for start in range(0, len(rows), size))

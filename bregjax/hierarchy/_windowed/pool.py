@@ -1,17 +1,18 @@
 """Clusters in slots, on the device: what the windowed engine computes there."""
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax._typing import Array, PyTree
+from bregjax._typing import PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._search import searchable, take
 
-__all__ = ["Pool", "Shapes"]
+__all__ = ["Bounds", "Pool", "Shapes", "blocks"]
 
 # Numbers that one screened tile, and one batch of exact costs, work on.
 _TILE_ENTRIES = 2**20
@@ -44,6 +45,28 @@ class Shapes:
         return cls(rows, min(512, tile // rows), group, pairs)
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """Lower bounds of the costs of a block of rows against all slots.
+
+    Attributes:
+        by_row: Of each row the least in each group of columns, `[b, columns / group]`;
+            see `Pool.columns_of`.
+        by_column: Of each column the least in each group of rows,
+            `[size / group, columns]`; see `rows_of`. inf where no pair is.
+    """
+
+    by_row: np.ndarray
+    by_column: np.ndarray
+
+    def rows_of(self, groups: np.ndarray) -> np.ndarray:
+        """Places in the block of the rows of groups, `[..., group]`; some past it."""
+        members = np.arange(self._group) * len(self.by_column)
+        return groups[..., None] + members
+
+    _group: int = 1
+
+
 class Pool:
     """States of clusters in slots: appended, never overwritten, until compacted.
 
@@ -51,45 +74,46 @@ class Pool:
     forgetting the slots that were filled since.
     """
 
-    def __init__(self, model: ClusterModel, states: PyTree, shapes: Shapes) -> None:
-        """Fill the first slots with `states` `[m, ...]`, and leave half as many free."""
+    def __init__(
+        self, model: ClusterModel, states: PyTree, shapes: Shapes, count: int
+    ) -> None:
+        """Fill the first slots with `count` of `states` and leave half as many free."""
         self.model = model
         self.shapes = shapes
-        self.used = _size(states)
-        self.states = _with_room(states, self.capacity_for(self.used, shapes))
-
-    @staticmethod
-    def capacity_for(count: int, shapes: Shapes) -> int:
-        """Slots for `count` clusters and half as many unions."""
-        return -(-(count + count // 2 + 1) // shapes.columns) * shapes.columns
+        self.used = count
+        size = _size(states)
+        capacity = -(-(size + size // 2 + 1) // shapes.columns) * shapes.columns
+        self.states = _with_room(states, capacity)
 
     @property
     def capacity(self) -> int:
         """Number of slots."""
         return _size(self.states)
 
-    def bounds(self, rows: np.ndarray, alive: np.ndarray):
-        """Lower bounds of the costs of a block of rows against all slots.
+    @property
+    def room(self) -> int:
+        """Number of free slots."""
+        return self.capacity - self.used
 
-        Args:
-            rows: Slots, at most `shapes.rows` of them, `[b]`.
-            alive: Slots to compare with, booleans `[capacity]`.
-
-        Returns:
-            By row, the least bound in each group of columns `[b, columns / group]`;
-            and by column, the least in each group of rows `[groups, columns]`; inf
-            where a group has no pair. See `columns_of` and `rows_of`.
-        """
+    def bounds(self, rows: np.ndarray, alive: np.ndarray) -> Bounds:
+        """Screen at most `shapes.rows` slots `[b]` against those that are alive."""
         shapes = self.shapes
-        size = shapes.rows if len(rows) > shapes.rows // 8 else shapes.rows // 8
-        size = max(size, shapes.group)
-        block = _padded(rows, size)
+        small = max(shapes.rows // 8, shapes.group)
+        size = shapes.rows if len(rows) > small else small
         by_row, by_column = _bounds(
-            self.model, self.states, alive, block, np.int32(self.used), shapes
+            self.model,
+            self.states,
+            alive,
+            _padded(rows, size),
+            np.int32(self.used),
+            shapes,
         )
         width = -(-self.used // shapes.columns) * shapes.columns
-        by_row = np.asarray(by_row)[: len(rows), : width // shapes.group]
-        return by_row, np.asarray(by_column)[:, :width], size
+        return Bounds(
+            np.asarray(by_row)[: len(rows), : width // shapes.group],
+            np.asarray(by_column)[:, :width],
+            shapes.group,
+        )
 
     def columns_of(self, groups: np.ndarray) -> np.ndarray:
         """Slots of column groups, `[..., group]`."""
@@ -97,11 +121,6 @@ class Pool:
         tile, place = np.divmod(groups, per_tile)
         members = np.arange(self.shapes.group) * per_tile
         return (tile * self.shapes.columns + place)[..., None] + members
-
-    def rows_of(self, groups: np.ndarray, size: int) -> np.ndarray:
-        """Rows, as numbered in a block of `size`, of row groups, `[..., group]`."""
-        members = np.arange(self.shapes.group) * (size // self.shapes.group)
-        return groups[..., None] + members
 
     def costs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Merge costs of pairs of slots in the robust form, `[p]`."""
@@ -204,6 +223,11 @@ _copy = jax.jit(take)
 def _with_room(states, capacity: int):
     index = jnp.minimum(jnp.arange(capacity), _size(states) - 1)
     return take(states, index)
+
+
+def blocks(rows: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    """Runs of at most `size` entries."""
+    return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
 def _padded(index: np.ndarray, size: int) -> np.ndarray:

@@ -1,0 +1,69 @@
+"""Merges of a window, and the order in which greedy would make them."""
+
+import heapq
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Merges", "schedule"]
+
+
+class Merges(NamedTuple):
+    """Merges by slots of the two parts and the union, with costs and keys, `[w]`.
+
+    Attributes:
+        first: Slots of one part.
+        second: Slots of the other.
+        union: Slots of the union.
+        cost: Merge costs.
+        key: Numbers that break ties of costs.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    union: np.ndarray
+    cost: np.ndarray
+    key: np.ndarray
+
+    @classmethod
+    def none(cls) -> "Merges":
+        """No merges."""
+        slots = np.zeros(0, np.int64)
+        return cls(slots, slots, slots, np.zeros(0), np.zeros(0, np.uint32))
+
+    @classmethod
+    def joined(cls, parts: "list[Merges]") -> "Merges":
+        """Merges of all parts, in turn."""
+        return cls(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+
+
+def schedule(merges: Merges) -> np.ndarray:
+    """Merges in the order of always the first, by cost and key, whose parts exist.
+
+    That is the order of cost and key itself, unless a union costs less than a part did.
+    """
+    by_rank = np.lexsort((merges.key, merges.cost))
+    rank = np.argsort(by_rank).tolist()
+    maker = {slot: merge for merge, slot in enumerate(merges.union.tolist())}
+    needs = [
+        [maker[part] for part in pair if part in maker]
+        for pair in zip(merges.first.tolist(), merges.second.tolist(), strict=True)
+    ]
+    if all(rank[t] < rank[n] for n, made in enumerate(needs) for t in made):
+        return by_rank
+    users: list[list[int]] = [[] for _ in needs]
+    for merge, made in enumerate(needs):
+        for before in made:
+            users[before].append(merge)
+    missing = [len(made) for made in needs]
+    ready = [(rank[merge], merge) for merge, made in enumerate(needs) if not made]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        _, merge = heapq.heappop(ready)
+        order.append(merge)
+        for user in users[merge]:
+            missing[user] -= 1
+            if not missing[user]:
+                heapq.heappush(ready, (rank[user], user))
+    return np.asarray(order)
