@@ -106,8 +106,8 @@ def _hellinger(w_a: Array, t_a: Array, w_b: Array, t_b: Array) -> Array:
     r = 0, where −p log p ≥ 2 κ p q, and, with the roles of a and b exchanged, at
     r = ∞, where −q log q ≥ 2 κ p q. The first decides where p is the larger.
     """
-    total = w_a[:, None] + w_b
-    q = jnp.minimum(w_a[:, None], w_b) / total
+    total = w_a[:, None] + w_b[None]
+    q = jnp.minimum(w_a[:, None], w_b[None]) / total
     twice_kappa = 1 + q * (1 / 2 + q * (1 / 3 + q / 4))
     distances = squared_distances(jnp.sqrt(t_a), jnp.sqrt(t_b))
     return twice_kappa * _harmonic(w_a, w_b) * distances
@@ -120,16 +120,16 @@ def _burg(function: Burg) -> PairBound:
 
     def evaluate(w_a, t_a, w_b, t_b):
         scale = jnp.mean(t_a, axis=0)
-        t_a, t_b = t_a / scale, t_b / scale
-        total = w_a[:, None] + w_b
+        t_a, t_b = t_a / scale[None], t_b / scale[None]
+        total = w_a[:, None] + w_b[None]
         p = w_a[:, None] / total
-        q = w_b / total
+        q = w_b[None] / total
         columns = t_b.T
-        term = lambda k: p * t_a[:, k, None] + q * columns[k]
+        term = lambda k: p * t_a[:, k, None] + q * columns[k][None]
         logs = log_of_product(term, t_a.shape[-1], t_a.dtype)
         log_a = jnp.sum(jnp.log(t_a), axis=-1)[:, None]
-        log_b = jnp.sum(jnp.log(t_b), axis=-1)
-        return less_rounding(total, logs, w_a[:, None], log_a, w_b, log_b, t_a)
+        log_b = jnp.sum(jnp.log(t_b), axis=-1)[None]
+        return less_rounding(total, logs, w_a[:, None], log_a, w_b[None], log_b, t_a)
 
     return PairBound(evaluate, group=4, numbers=4)
 
@@ -163,16 +163,16 @@ def squared_distances(a: Array, b: Array) -> Array:
     ‖a‖² + ‖b‖² − 2⟨a, b⟩ about the mean of the rows of `a`, less a bound of its
     rounding, 2 (n + 4) eps (‖a‖² + ‖b‖²).
     """
-    centre = jnp.mean(a, axis=0)
+    centre = jnp.mean(a, axis=0, keepdims=True)
     a, b = a - centre, b - centre
     slack = 2 * (a.shape[-1] + 4) * jnp.finfo(a.dtype).eps
     norm_a = (1 - slack) * jnp.sum(a * a, axis=-1)
     norm_b = (1 - slack) * jnp.sum(b * b, axis=-1)
     products = jnp.matmul(-2 * a, b.T, precision="highest")
-    return norm_a[:, None] + norm_b + products
+    return norm_a[:, None] + norm_b[None] + products
 
 
 def _harmonic(w_a: Array, w_b: Array) -> Array:
     """w_a w_b / (w_a + w_b) of all pairs, from below."""
     slack = 1 - 8 * jnp.finfo(w_a.dtype).eps
-    return slack / (1 / w_a[:, None] + 1 / w_b)
+    return slack / (1 / w_a[:, None] + 1 / w_b[None])

@@ -21,6 +21,7 @@ ROWS = [
     {"_checks", "_numerics"},
     {"convex"},
     {"divergences"},
+    {"merge_bounds"},
     {"cluster_model"},
     {"moments"},
     {"data_model", "smoothing"},

@@ -182,8 +182,8 @@ def _bounds(model, states, alive, rows, used, shapes: Shapes):
         columns = start + jnp.arange(width, dtype=jnp.int32)
         low = model.lower_bound(a, b)
         there = jax.lax.dynamic_slice_in_dim(alive, start, width)
-        low = low + jnp.where(there, 0, jnp.inf)
-        low = jnp.where(rows[:, None] == columns, jnp.inf, low)
+        low = low + jnp.where(there, 0, jnp.inf)[None]
+        low = jnp.where(rows[:, None] == columns[None], jnp.inf, low)
         grouped = jnp.min(low.reshape(size, group, width // group), axis=1)
         by_row = jax.lax.dynamic_update_slice(
             by_row, grouped, (zero, t * (width // group))
