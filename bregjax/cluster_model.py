@@ -2,6 +2,7 @@
 
 import abc
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -89,17 +90,32 @@ class ClusterModel(abc.ABC):
         """Numbers that the bound of one pair works on; engines size tiles by it."""
         return self.pair_size(state)
 
-    def lower_bound(self, a: PyTree, b: PyTree) -> Array:
-        """Lower bounds of the costs of all pairs, `[k, m]` of states `[k]` and `[m]`.
+    def screen(self, rows: PyTree, like: PyTree) -> Callable[[PyTree], Array]:
+        """Cheap lower bounds of the costs of some rows with any columns.
 
         Never above `merge_cost`, its own rounding included; NaN excludes nothing. An
         engine evaluates costs where the bound leaves a pair in question, so a cheap
         one that is close makes it fast: a matrix product, a marginal.
+
+        Args:
+            rows: States `[k]`. What needs only these is done once.
+            like: A state `[1]` that many columns may resemble, as a single point does.
+
+        Returns:
+            A function from states `[m]` to bounds `[k, m]`.
         """
-        rows = jax.tree.map(lambda leaf: leaf[:, None], a)
-        columns = jax.tree.map(lambda leaf: leaf[None, :], b)
-        cost = self.merge_cost(rows, columns)
-        return cost * (1 - 64 * jnp.finfo(cost.dtype).eps)
+        del like
+        rows = jax.tree.map(lambda leaf: leaf[:, None], rows)
+
+        def bound(columns: PyTree) -> Array:
+            cost = self.merge_cost(rows, jax.tree.map(lambda leaf: leaf[None], columns))
+            return cost * (1 - 64 * jnp.finfo(cost.dtype).eps)
+
+        return bound
+
+    def lower_bound(self, a: PyTree, b: PyTree) -> Array:
+        """Lower bounds of the costs of all pairs, `[k, m]` of `[k]` and `[m]` states."""
+        return self.screen(a, jax.tree.map(lambda leaf: leaf[:1], b))(b)
 
     def cross_cost(self, a: PyTree, b: PyTree) -> Array:
         """Merge costs of all pairs, `[k, m]` from states `[k]` and `[m]`.
@@ -185,12 +201,13 @@ class BregmanModel(ClusterModel):
         bound = pair_bound(self.function)
         return super().bound_size(state) if bound is None else bound.numbers
 
-    def lower_bound(self, a: MeanState, b: MeanState) -> Array:
-        """By a matrix product, where the function has such a bound."""
+    def screen(self, rows: MeanState, like: MeanState) -> Callable[[MeanState], Array]:
+        """By matrix products, where the function has such a bound."""
         bound = pair_bound(self.function)
         if bound is None:
-            return super().lower_bound(a, b)
-        return bound.evaluate(a.weight, a.mean, b.weight, b.mean)
+            return super().screen(rows, like)
+        by_means = bound.screen(rows.weight, rows.mean)
+        return lambda columns: by_means(columns.weight, columns.mean)
 
     def cost(self, a: MeanState, b: MeanState, union: MeanState) -> Array:
         """Δ(a, b) by displacements from the mean of the union."""

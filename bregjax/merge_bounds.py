@@ -25,21 +25,24 @@ from bregjax.convex import (
 __all__ = ["PairBound", "log_of_product", "pair_bound", "squared_distances"]
 
 
+Screen = Callable[[Array, Array], Callable[[Array, Array], Array]]
+
+
 @dataclass(frozen=True)
 class PairBound:
     """A lower bound of Δ for all pairs, and what an engine sizes its work by.
 
     Attributes:
-        evaluate: From weights `[k]`, means `[k, n]` and weights `[m]`, means `[m, n]`
-            to bounds `[k, m]`.
+        screen: From the weights `[k]` and means `[k, n]` of rows to a function, from
+            weights `[m]` and means `[m, n]` of columns to bounds `[k, m]`.
         group: Pairs that may share one bound, a power of two: many where the bound is
             close and the cost cheap.
-        numbers: Numbers a pair in temporaries; 1 where nothing is `[k, m, n]`.
+        numbers: Numbers a pair in temporaries; few where nothing is `[k, m, n]`.
     """
 
-    evaluate: Callable[[Array, Array, Array, Array], Array]
+    screen: Screen
     group: int
-    numbers: int = 1
+    numbers: int = 4
 
 
 @functools.singledispatch
@@ -55,11 +58,13 @@ def _scaled(function: Scaled) -> PairBound | None:
     if inner is None:
         return None
 
-    def evaluate(w_a, t_a, w_b, t_b):
-        bound = inner.evaluate(w_a, t_a, w_b, t_b)
-        return bound * jnp.asarray(function.factor, bound.dtype)
+    def screen(w_a, t_a):
+        bound = inner.screen(w_a, t_a)
+        return lambda w_b, t_b: (
+            bound(w_b, t_b) * jnp.asarray(function.factor, t_a.dtype)
+        )
 
-    return PairBound(evaluate, inner.group, inner.numbers)
+    return PairBound(screen, inner.group, inner.numbers)
 
 
 @pair_bound.register
@@ -67,10 +72,11 @@ def _squared_norm(function: SquaredNorm) -> PairBound:
     """The cost itself, ½ (w_a w_b / w) ‖a − b‖²."""
     del function
 
-    def evaluate(w_a, t_a, w_b, t_b):
-        return 0.5 * _harmonic(w_a, w_b) * squared_distances(t_a, t_b)
+    def screen(w_a, t_a):
+        distances = _distances_from(t_a)
+        return lambda w_b, t_b: 0.5 * _harmonic(w_a, w_b) * distances(t_b)
 
-    return PairBound(evaluate, group=8)
+    return PairBound(screen, group=8)
 
 
 @pair_bound.register(NegativeEntropy)
@@ -84,15 +90,16 @@ def _entropy(function: ConvexFunction) -> PairBound:
 def _binary_entropy(function: BinaryEntropy) -> PairBound:
     """Two categories a coordinate."""
     del function
+    both = lambda t: jnp.concatenate([t, 1 - t], axis=-1)
 
-    def evaluate(w_a, t_a, w_b, t_b):
-        both = lambda t: jnp.concatenate([t, 1 - t], axis=-1)
-        return _hellinger(w_a, both(t_a), w_b, both(t_b))
+    def screen(w_a, t_a):
+        bound = _hellinger(w_a, both(t_a))
+        return lambda w_b, t_b: bound(w_b, both(t_b))
 
-    return PairBound(evaluate, group=2)
+    return PairBound(screen, group=2)
 
 
-def _hellinger(w_a: Array, t_a: Array, w_b: Array, t_b: Array) -> Array:
+def _hellinger(w_a: Array, t_a: Array) -> Callable[[Array, Array], Array]:
     """Δ ≥ 2 κ (w_a w_b / w) ‖√a − √b‖² for sums of a log a, by matrix product.
 
     κ = −log p / (2 (1 − p)), p ≥ ½ the larger share of the weight; its series in
@@ -106,11 +113,15 @@ def _hellinger(w_a: Array, t_a: Array, w_b: Array, t_b: Array) -> Array:
     r = 0, where −p log p ≥ 2 κ p q, and, with the roles of a and b exchanged, at
     r = ∞, where −q log q ≥ 2 κ p q. The first decides where p is the larger.
     """
-    total = w_a[:, None] + w_b[None]
-    q = jnp.minimum(w_a[:, None], w_b[None]) / total
-    twice_kappa = 1 + q * (1 / 2 + q * (1 / 3 + q / 4))
-    distances = squared_distances(jnp.sqrt(t_a), jnp.sqrt(t_b))
-    return twice_kappa * _harmonic(w_a, w_b) * distances
+    distances = _distances_from(jnp.sqrt(t_a))
+
+    def bound(w_b: Array, t_b: Array) -> Array:
+        total = w_a[:, None] + w_b[None]
+        q = jnp.minimum(w_a[:, None], w_b[None]) / total
+        twice_kappa = 1 + q * (1 / 2 + q * (1 / 3 + q / 4))
+        return twice_kappa * _harmonic(w_a, w_b) * distances(jnp.sqrt(t_b))
+
+    return bound
 
 
 @pair_bound.register
@@ -118,20 +129,25 @@ def _burg(function: Burg) -> PairBound:
     """The cost, w Σ log c − w_a Σ log a − w_b Σ log b, less its rounding."""
     del function
 
-    def evaluate(w_a, t_a, w_b, t_b):
-        scale = jnp.mean(t_a, axis=0)
-        t_a, t_b = t_a / scale[None], t_b / scale[None]
-        total = w_a[:, None] + w_b[None]
-        p = w_a[:, None] / total
-        q = w_b[None] / total
-        columns = t_b.T
-        term = lambda k: p * t_a[:, k, None] + q * columns[k][None]
-        logs = log_of_product(term, t_a.shape[-1], t_a.dtype)
+    def screen(w_a, t_a):
+        scale = jnp.mean(t_a, axis=0, keepdims=True)
+        t_a = t_a / scale
+        w_a = w_a[:, None]
         log_a = jnp.sum(jnp.log(t_a), axis=-1)[:, None]
-        log_b = jnp.sum(jnp.log(t_b), axis=-1)[None]
-        return less_rounding(total, logs, w_a[:, None], log_a, w_b[None], log_b, t_a)
 
-    return PairBound(evaluate, group=4, numbers=4)
+        def bound(w_b, t_b):
+            t_b = (t_b / scale).T
+            log_b = jnp.sum(jnp.log(t_b), axis=0)[None]
+            w_b = w_b[None]
+            total = w_a + w_b
+            p, q = w_a / total, w_b / total
+            term = lambda k: p * t_a[:, k, None] + q * t_b[k][None]
+            logs = log_of_product(term, t_a.shape[-1], t_a.dtype)
+            return less_rounding(total, logs, w_a, log_a, w_b, log_b, t_a)
+
+        return bound
+
+    return PairBound(screen, group=4)
 
 
 def less_rounding(total, logs, w_a, log_a, w_b, log_b, like: Array) -> Array:
@@ -163,13 +179,23 @@ def squared_distances(a: Array, b: Array) -> Array:
     ‖a‖² + ‖b‖² − 2⟨a, b⟩ about the mean of the rows of `a`, less a bound of its
     rounding, 2 (n + 4) eps (‖a‖² + ‖b‖²).
     """
+    return _distances_from(a)(b)
+
+
+def _distances_from(a: Array) -> Callable[[Array], Array]:
+    """`squared_distances`, with what needs only `a` done once."""
     centre = jnp.mean(a, axis=0, keepdims=True)
-    a, b = a - centre, b - centre
+    a = a - centre
     slack = 2 * (a.shape[-1] + 4) * jnp.finfo(a.dtype).eps
     norm_a = (1 - slack) * jnp.sum(a * a, axis=-1)
-    norm_b = (1 - slack) * jnp.sum(b * b, axis=-1)
-    products = jnp.matmul(-2 * a, b.T, precision="highest")
-    return norm_a[:, None] + norm_b[None] + products
+
+    def to(b: Array) -> Array:
+        b = b - centre
+        norm_b = (1 - slack) * jnp.sum(b * b, axis=-1)
+        products = jnp.matmul(-2 * a, b.T, precision="highest")
+        return norm_a[:, None] + norm_b[None] + products
+
+    return to
 
 
 def _harmonic(w_a: Array, w_b: Array) -> Array:

@@ -12,9 +12,11 @@ from family_cases import (
     FAMILIES,
     flat,
     identity,
+    negative_binomial_psi,
     plain,
     raw_means,
     smoothed_leaves,
+    truncated_poisson,
     truncated_poisson_psi,
 )
 
@@ -456,16 +458,24 @@ def test_points_of_infinite_cost_have_a_code(family, x64):
 mp.mp.dps = 60
 
 
-def _exact(value, weights, a, b):
-    """w_a f(a) + w_b f(b) − w f(c) in 60 digits, numbers taken as they are."""
-    a, b = ([mp.mpf(float(v)) for v in np.ravel(x)] for x in (a, b))
-    w_a, w_b = (mp.mpf(float(w)) for w in weights)
+def _mp_cost(value, w_a, w_b, a: list[Any], b: list[Any]):
+    """w_a f(a) + w_b f(b) − w f(c) in 60 digits."""
     c = [(w_a * u + w_b * v) / (w_a + w_b) for u, v in zip(a, b, strict=True)]
-    return float(w_a * value(a) + w_b * value(b) - (w_a + w_b) * value(c))
+    return w_a * value(a) + w_b * value(b) - (w_a + w_b) * value(c)
+
+
+def _digits(numbers):
+    """The numbers in 60 digits, taken as they are."""
+    return [mp.mpf(float(v)) for v in np.ravel(numbers)]
+
+
+def _exact(value, weights, a, b):
+    w_a, w_b = _digits(weights)
+    return float(_mp_cost(value, w_a, w_b, _digits(a), _digits(b)))
 
 
 def _mp_entropy(p):
-    return sum(v * mp.log(v) - v for v in p)
+    return sum(v * mp.log(v) - v if v else mp.mpf(0) for v in p)
 
 
 def _mp_burg(p):
@@ -479,9 +489,13 @@ def _mp_gamma(m):
     return k * mp.log(k) - k - mp.loggamma(k) - k * gap - log_mean
 
 
-def _mp_truncated(m):
-    (mean,) = m
-    t = mp.findroot(lambda t: mp.exp(t) / -mp.expm1(-mp.exp(t)) - mean, mp.log(mean))
+def _mp_truncated(p):
+    return sum(mp.mpf(0) if mean == 1 else _mp_truncated_count(mean) for mean in p)
+
+
+def _mp_truncated_count(mean):
+    gap = lambda t: mp.exp(t) / -mp.expm1(-mp.exp(t)) - mean
+    t = mp.findroot(gap, mp.log(mean) if mean > 3 else mp.log(2 * (mean - 1)))
     return mean * t - mp.exp(t) - mp.log(-mp.expm1(-mp.exp(t)))
 
 
@@ -512,6 +526,128 @@ def test_near_clusters_keep_their_digits(name, gap, weights, x64):
     cost = _pair_cost_jit(model, jnp.stack([a, b]), np.array(weights))
     expected = _exact(value, weights, a, b)
     np.testing.assert_allclose(cost, expected, rtol=tolerance)
+
+
+# A count of the lowest kind, whose mean is on the boundary, and large ones inside.
+EDGES = {
+    "poisson": (NaturalModel(PLAIN_POISSON), 0.0, _mp_entropy),
+    "truncated": (NaturalModel(truncated_poisson(separable=True)), 1.0, _mp_truncated),
+}
+every_edge = pytest.mark.parametrize("name", EDGES)
+
+
+@every_edge
+@pytest.mark.parametrize("large", [1e6, 1e8])
+@pytest.mark.parametrize("apart", [0.0, 1e-3, 4.0])
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (3.0, 500.0)])
+def test_boundary_coordinates_leave_the_others_their_digits(
+    name, large, apart, weights, x64
+):
+    model, end, value = EDGES[name]
+    a, b = np.array([end, large]), np.array([end + apart, large + 1])
+    cost = _pair_cost_jit(model, jnp.stack([a, b]), np.array(weights))
+    expected = _exact(value, weights, a, b)
+    np.testing.assert_allclose(cost, expected, rtol=1e-10)
+
+
+@every_edge
+@pytest.mark.parametrize("apart", [0.0, 4.0])
+def test_boundary_coordinates_leave_the_others_their_digits_in_float32(name, apart):
+    model, end, value = EDGES[name]
+    a = np.array([end, 1e3], np.float32)
+    b = np.array([end + apart, 1001], np.float32)
+    cost = _pair_cost_jit(model, jnp.stack([a, b]), jnp.ones(2))
+    assert cost.dtype == np.float32
+    np.testing.assert_allclose(cost, _exact(value, (1, 1), a, b), rtol=1e-5)
+
+
+@pytest.mark.parametrize("excess", [0.0, 1e-15, 1e-14, 1e-12, 1e-8, 1e-3])
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_costs_go_on_across_the_boundary_to_rounding(excess, factor, x64):
+    """From a mean that counts as on the boundary to one that has a θ."""
+    model, end, value = EDGES["truncated"]
+    a = np.array([end + excess, 1e6])
+    b = np.array([end + factor * (a[0] - end), 1e6 + 1])
+    cost = _pair_cost_jit(model, jnp.stack([a, b]), jnp.ones(2))
+    np.testing.assert_allclose(cost, _exact(value, (1, 1), a, b), rtol=1e-7)
+
+
+def test_boundary_faces_of_any_psi_leave_the_others_their_digits(x64):
+    """ψ not known to be a sum: the last iterates of the solver serve on a face."""
+    model, _, value = EDGES["truncated"]
+    model = NaturalModel(truncated_poisson(separable=False))
+    for large, tolerance in [(1e3, 1e-9), (1e6, 1e-6)]:
+        x = jnp.array([[1.0, large], [1.0, large + 1]])
+        cost = _pair_cost_jit(model, x, jnp.ones(2))
+        np.testing.assert_allclose(cost, _exact(value, (1, 1), *x), rtol=tolerance)
+        assert _pair_cost_jit(model, x[:1].repeat(2, axis=0), jnp.ones(2)) == 0
+
+
+@every_edge
+@pytest.mark.parametrize("apart", [0.0, 4.0])
+def test_gradients_beside_boundary_coordinates(name, apart, x64):
+    """By the large counts and the weights, against differences in 60 digits."""
+    model, end, value = EDGES[name]
+    a, b = [end, 1e4], [end + apart, 1e4 + 100]
+    weights = jnp.array([1.0, 2.0])
+    _, (by_x, by_w) = _pair_slopes(model, jnp.array([a, b]), weights)
+
+    def cost(w_a, w_b, u, v):
+        low_a, low_b = _digits([a[0], b[0]])
+        return _mp_cost(value, w_a, w_b, [low_a, u], [low_b, v])
+
+    point: Any = (1, 2, *_digits([a[1], b[1]]))
+    axes = np.eye(4, dtype=int)
+    slopes = [float(mp.diff(cost, point, tuple(axis.tolist()))) for axis in axes]
+    np.testing.assert_allclose(by_w, slopes[:2], rtol=1e-9)
+    np.testing.assert_allclose(by_x[:, 1], slopes[2:], rtol=1e-9)
+    np.testing.assert_array_equal(by_x[0, 0], -np.inf if apart else 0)
+    assert by_x[1, 0] > 0 if apart else by_x[1, 0] == 0
+
+
+def test_derivatives_by_a_parameter_beside_boundary_coordinates(x64):
+    """By the dispersion of negative binomial counts, one of them 0."""
+
+    @jax.jit
+    @jax.value_and_grad
+    def cost(dispersion, x):
+        family = ExponentialFamily(
+            negative_binomial_psi,
+            identity,
+            np.full(2, -1.0),
+            params=dispersion,
+            separable=True,
+        )
+        return _pair_cost(NaturalModel(family), x)
+
+    def expected(r, a, b):
+        rise = lambda m: m * mp.log(m / (m + r)) if m else mp.mpf(0)
+        value = lambda p: sum(rise(m) + r * mp.log(r / (r + m)) for m in p)
+        return _mp_cost(value, 1, 1, _digits(a), _digits(b))
+
+    for apart in (0.0, 4.0):
+        a, b = [0.0, 300.0], [apart, 400.0]
+        value, slope = cost(2.5, jnp.array([a, b]))
+        exact = lambda r, a=a, b=b: expected(r, a, b)
+        np.testing.assert_allclose(value, float(exact(mp.mpf(2.5))), rtol=1e-10)
+        np.testing.assert_allclose(slope, float(mp.diff(exact, 2.5)), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "name", ["poisson", pytest.param("dense", marks=pytest.mark.slow)]
+)
+def test_second_derivatives_where_means_agree(name, x64):
+    """The curvature of ψ* is there in coordinates that add nothing to the cost."""
+    family = PLAIN_POISSON
+    if name == "dense":
+        family = ExponentialFamily(lambda t: jnp.sum(jnp.exp(t)), identity, np.zeros(2))
+    models = NaturalModel(family), Poisson(2).cluster_model()
+    x, weights = jnp.array([[2.0, 5.0], [3.0, 5.0]]), jnp.array([1.0, 2.0])
+    found, expected = (
+        jax.jit(jax.hessian(functools.partial(_pair_cost, model)))(x, weights)
+        for model in models
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("gap", [1e-10, 1e-4])

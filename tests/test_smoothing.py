@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from bregjax.families import ExponentialFamily
 from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.moments import Moments, pool
 from bregjax.smoothing import (
@@ -210,6 +211,128 @@ def test_gaussian_centres_must_be_of_the_familys_form(rng):
     center = Moments(jnp.zeros(2), jnp.ones(()), "spherical")
     with pytest.raises(ValueError, match="must be full moments"):
         agglomerate(x, family="gaussian", smoothing=mixing(center, 0.3))
+
+
+# --- Centres and the model that they meet --------------------------------------------
+
+PROPORTIONS = np.array([[0.2, 0.3, 0.5], [0.6, 0.1, 0.3], [0.0, 0.4, 0.6]])
+COUNTS = np.array([[1.0, 2.0], [3.0, 1.0], [2.0, 6.0]])
+
+
+def _entropy(x):
+    return jnp.sum(x * jnp.log(x))
+
+
+def _truncated_psi(theta):
+    rate = jnp.exp(theta)
+    return jnp.sum(rate + jnp.log(-jnp.expm1(-rate)))
+
+
+TRUNCATED = ExponentialFamily(_truncated_psi, lambda x: x, np.zeros(2), separable=True)
+CATEGORICAL = ExponentialFamily(jax.scipy.special.logsumexp, lambda x: x, np.zeros(3))
+
+
+@pytest.mark.parametrize("make", [mixing, pseudo_count])
+@pytest.mark.parametrize(
+    ("family", "x", "center", "message"),
+    [
+        ("multinomial", PROPORTIONS, np.ones(3), "Divide it by its sum"),
+        (
+            "multinomial",
+            PROPORTIONS,
+            [0.5, 0.7, -0.2],
+            r"\[ 0.5  0.7 -0.2\], which lies",
+        ),
+        ("bernoulli", COUNTS > 1, [1.5, 0.5], r"natural_init\), \[0.5 0.5\]"),
+        ("poisson", COUNTS, [-1.0, 5.0], "mean domain of Poisson"),
+        ("exponential", COUNTS, [-1.0, 5.0], "mean domain of Exponential"),
+        ("gamma", COUNTS, (np.ones(2), np.ones(2)), "mean domain of Gamma"),
+        (
+            "gaussian",
+            COUNTS,
+            Moments(np.full(2, 1e6), -np.eye(2), "full"),  # pyright: ignore[reportArgumentType]
+            "positive definite covariance for Gaussian",
+        ),
+        (TRUNCATED, COUNTS, [0.5, 2.0], "mean domain of ExponentialFamily"),
+        (_entropy, PROPORTIONS, [-1.0, 1.0, 1.0], "domain of the function"),
+        ("multinomial", PROPORTIONS, [0.5, 0.5], r"of shape \(3,\) for Multinomial"),
+        ("gamma", COUNTS, np.ones(2), "the form of the statistics of one row"),
+        ("poisson", COUNTS, (0.5, 0.5), "Pass an array"),
+        ("poisson", COUNTS, [np.nan, 1.0], "`center` must be finite"),
+    ],
+)
+def test_centres_outside_the_mean_domain_are_refused(make, family, x, center, message):
+    smoothing = make(_numbers(center), 0.01)
+    with pytest.raises(ValueError, match=message) as error:
+        agglomerate(np.asarray(x, float), family=family, smoothing=smoothing)
+    assert str(error.value).startswith("`center` must")
+
+
+def _numbers(center):
+    return np.array(center) if isinstance(center, list) else center
+
+
+def test_the_sum_is_named_only_where_it_must_be_1():
+    smoothing = mixing(np.array([1.5, 0.5]), 0.1)
+    with pytest.raises(ValueError, match="`center` must lie") as error:
+        agglomerate(COUNTS > 1, family="bernoulli", smoothing=smoothing)
+    assert "sum" not in str(error.value)
+
+
+@pytest.mark.slow
+def test_a_centre_off_the_hull_of_any_psi_is_refused():
+    smoothing = pseudo_count(np.ones(3), 1.0)
+    with pytest.raises(ValueError, match="Divide it by its sum"):
+        agglomerate(PROPORTIONS, family=CATEGORICAL, smoothing=smoothing)
+
+
+@pytest.mark.parametrize(
+    ("family", "x", "center"),
+    [
+        ("multinomial", PROPORTIONS, [1.0, 1.0, 1.0]),
+        ("exponential", COUNTS, [1.0, -2.0]),
+        ("gamma", COUNTS, (np.ones(2), np.zeros(2))),
+    ],
+)
+def test_directions_that_lead_out_of_the_mean_domain_are_refused(family, x, center):
+    with pytest.raises(ValueError, match="`center` must be a direction"):
+        agglomerate(x, family=family, smoothing=adding(_numbers(center), 1.0))
+
+
+@pytest.mark.parametrize(
+    ("family", "x", "smoothing"),
+    [
+        # Of single precision, on the boundary, one number for all columns, of 49,999.
+        ("multinomial", PROPORTIONS, mixing(jnp.ones(3) / 3, 0.1)),
+        ("multinomial", PROPORTIONS, mixing(np.array([0.5, 0.5, 0]), 0.1)),
+        ("bernoulli", COUNTS > 1, mixing(0.5, 0.1)),
+        ("multinomial", np.eye(2, 49_999), bernstein(49_999, 10)),
+        ("poisson", COUNTS, adding(np.array([1.0, 0.5]), 0.1)),
+        ("ward", COUNTS, mixing(np.array([-1e6, 1e6]), 0.1)),
+        (_entropy, PROPORTIONS, adding(np.ones(3), 0.01)),
+        (_entropy, PROPORTIONS, mixing(1 / 3, 0.01)),
+        (
+            "isotropic_gaussian",
+            COUNTS,
+            mixing(Moments(np.ones(2), np.array(2.0), "spherical"), 0.1),  # pyright: ignore[reportArgumentType]
+        ),
+    ],
+)
+def test_centres_inside_pass(family, x, smoothing):
+    x = np.asarray(x, float)
+    assert agglomerate(x, family=family, smoothing=smoothing).merge_costs.sum() > 0
+
+
+def test_a_centre_is_checked_beside_traced_weights():
+    def cost(center):
+        call = lambda w: agglomerate(
+            PROPORTIONS, family="multinomial", smoothing=mixing(center, 0.1), weights=w
+        ).merge_costs.sum()
+        return jax.jit(call)(jnp.ones(3))
+
+    assert cost(np.ones(3) / 3) > 0
+    with pytest.raises(ValueError, match="Divide it by its sum"):
+        cost(np.ones(3))
 
 
 def test_a_map_is_a_pytree_of_its_numbers():

@@ -1,5 +1,6 @@
 """Cluster models of Gaussians whose covariance is free."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -12,6 +13,11 @@ from bregjax._result import Result
 from bregjax._typing import Array
 from bregjax.cluster_model import ClusterModel
 from bregjax.convex.determinant import identity_remainder
+from bregjax.families._gaussian_bounds import (
+    screen_diagonal,
+    screen_full,
+    screen_spherical,
+)
 from bregjax.moments import Form, Moments, pool, scatter
 
 __all__ = ["FullGaussianModel", "GaussianState", "VarianceModel"]
@@ -87,6 +93,21 @@ class FullGaussianModel(ClusterModel):
         within = a.weight * within[0] + b.weight * within[1]
         return 0.5 * (total * jnp.log1p(spread) + within)
 
+    @property
+    def bound_group(self) -> int:
+        """1: factorisations are dear."""
+        return 1
+
+    def bound_size(self, state: GaussianState) -> int:
+        """Vectors of single points, pivots of marginals."""
+        return 2 * state.moments.mean.shape[-1]
+
+    def screen(
+        self, rows: GaussianState, like: GaussianState
+    ) -> Callable[[GaussianState], Array]:
+        """A matrix product for single points, marginals for others."""
+        return screen_full(rows, like)
+
     def cross_cost(self, a: GaussianState, b: GaussianState) -> Array:
         """All pairs by one factorisation each."""
         rows = jax.tree.map(lambda leaf: leaf[:, None], a)
@@ -157,6 +178,25 @@ class VarianceModel(ClusterModel):
         if self.form == "diagonal":
             return 0.5 * jnp.sum(terms, axis=-1)
         return 0.5 * a.moments.mean.shape[-1] * terms
+
+    @property
+    def bound_group(self) -> int:
+        """4: bounds are close."""
+        return 4
+
+    def bound_size(self, state: GaussianState) -> int:
+        """A few numbers: coordinates are summed one by one."""
+        del state
+        return 4
+
+    def screen(
+        self, rows: GaussianState, like: GaussianState
+    ) -> Callable[[GaussianState], Array]:
+        """The first form, with one logarithm for several coordinates."""
+        del like
+        if self.form == "diagonal":
+            return screen_diagonal(rows)
+        return screen_spherical(rows)
 
     def cross_cost(self, a: GaussianState, b: GaussianState) -> Array:
         """All pairs by one logarithm a coordinate."""

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["NaturalModel", "NaturalState"]
 
+# The dual form on a boundary is used where it agrees with the difference of values to
+# this many roundings of its terms: the difference is no better than that.
+_AGREEMENT = 16
+
 
 @register_pytree
 @dataclass(frozen=True)
@@ -55,8 +59,13 @@ class NaturalModel(ClusterModel):
 
     By Fenchel–Young the right-hand side is the largest at the true u_j: an error e of
     the solver costs e² and not e, so that near parts keep their digits, and equal ones
-    cost exactly 0. A part on the boundary of the mean domain has no θ_j; there
-    ψ*(τ_j) − ψ*(c) + ⟨θ_c, δ_j⟩ stands. NaN where a solve failed.
+    cost exactly 0. NaN where a solve failed.
+
+    A part on the boundary of the mean domain has no θ_j; there
+    ψ*(τ_j) − ψ*(c) + ⟨θ_c, δ_j⟩ stands, good to eps |ψ*|. Of a separable ψ it stands in
+    the coordinates on the boundary alone, and costs nothing where both parts are at the
+    same end. Otherwise, for parts on one face, the dual form goes by the last iterates
+    of the solver where that agrees with the values to their rounding.
 
     Derivatives (c minimises the cost, Corollary 3.6; ψ* has slope −∂ψ in a parameter):
 
@@ -131,6 +140,26 @@ class NaturalModel(ClusterModel):
         parts = rows.weight * rows.value + columns.weight * columns.value
         return jnp.maximum(parts - union.weight * value, 0)
 
+    @property
+    def bound_group(self) -> int:
+        """1: solving for a pair is dear."""
+        return 1
+
+    def screen(
+        self, rows: NaturalState, like: NaturalState
+    ) -> Callable[[NaturalState], Array]:
+        """The difference of values, less what rounding may have added to it."""
+        del like
+        slack = (64 + 8 * rows.mean.shape[-1]) * jnp.finfo(rows.mean.dtype).eps
+        size = (rows.weight * jnp.abs(rows.value))[:, None]
+
+        def bound(columns: NaturalState) -> Array:
+            cost = self.cross_cost(rows, columns)
+            other = (columns.weight * jnp.abs(columns.value))[None]
+            return cost - slack * (size + other + cost)
+
+        return bound
+
 
 def _unsolved(weight: Array, mean: Array, start: Array) -> NaturalState:
     """A state whose natural parameters are no more than where to start."""
@@ -166,6 +195,12 @@ def _found(state: NaturalState) -> Array:
     return state.result == Result.CONVERGED
 
 
+def _has_value(state: NaturalState) -> Array:
+    """Whether ψ* is known and finite: inside, or on a boundary of finite limit."""
+    boundary = state.result == Result.BOUNDARY
+    return (boundary | _found(state)) & jnp.isfinite(state.value)
+
+
 def _warm_start(family: "Family", a: NaturalState, b: NaturalState) -> Array:
     """Where to start the solve of a union: the weighted average of the solutions.
 
@@ -178,10 +213,6 @@ def _warm_start(family: "Family", a: NaturalState, b: NaturalState) -> Array:
     from_a = jnp.where(found_a, a.natural, jnp.where(found_b, b.natural, init))
     from_b = jnp.where(found_b, b.natural, from_a)
     return from_a + share * (from_b - from_a)
-
-
-def _difference_of_values(a: NaturalState, b: NaturalState, c: NaturalState) -> Array:
-    return a.weight * a.value + b.weight * b.value - c.weight * c.value
 
 
 def _displacements(a: NaturalState, b: NaturalState) -> tuple[Array, Array]:
@@ -199,15 +230,50 @@ def _divergence(
 ) -> Array:
     """B_ψ*(τ, c) ≥ 0 of a part, where δ = c − τ."""
     psi = _flat_psi(family)
-    found = _found(part) & _found(c)
-    # Of what is not found the stand-in is harmless, in derivatives as well.
-    init = _flat_init(family, c.natural.dtype)
-    centre = jnp.where(_found(c)[..., None], c.natural, init)
-    step = jnp.where(found[..., None], centre - part.natural, 0)
+    edge = _at_edge(family, part) | _at_edge(family, c)
+    far = edge & (delta != 0)
+    finite = jnp.isfinite(part.natural) & jnp.isfinite(c.natural)
+    dual = _has_value(part) & _has_value(c)
+    dual = dual & jnp.all(finite | (edge & ~far), axis=-1)
+
+    # Coordinates left out stand at the start: a large one is not to drown the others.
+    start = _flat_init(family, c.natural.dtype)
+    inside = dual[..., None] & ~edge
+    centre = jnp.where(inside, c.natural, start)
+    step = jnp.where(inside, centre - part.natural, 0)
     back = _vectorize(lambda theta, u: bregman_remainder(psi, theta, -u), centre, step)
-    near = jnp.sum(delta * step, axis=-1) - back
-    by_values = part.value - c.value + jnp.sum(_product(c.natural, delta), axis=-1)
-    return jnp.maximum(jnp.where(found, near, by_values), 0)
+    value = jnp.sum(delta * step, axis=-1) - back
+    linear = jnp.sum(_product(c.natural, delta), axis=-1)
+    by_values = part.value - c.value + linear
+    if family.separable:
+        value = value + _rise_from_edge(psi, part, c, dual[..., None] & far, start)
+    else:
+        # On a face ψ is affine along its normal, far enough out: the values tell.
+        size = jnp.abs(part.value) + jnp.abs(c.value) + jnp.abs(linear)
+        rounding = jnp.finfo(size.dtype).eps * size
+        agrees = jnp.abs(value - by_values) <= _AGREEMENT * rounding
+        dual = dual & (agrees | (_found(part) & _found(c)))
+    equal = jnp.all(delta == 0, axis=-1) & jnp.isfinite(by_values)
+    by_values = jnp.where(equal, 0, by_values)
+    return jnp.maximum(jnp.where(dual, value, by_values), 0)
+
+
+def _rise_from_edge(
+    psi: Callable[[Array], Array],
+    part: NaturalState,
+    c: NaturalState,
+    far: Array,
+    start: Array,
+) -> Array:
+    """Σ ψ_i*(τ_i) − ψ_i*(c_i) + θ_ci (c_i − τ_i) over the coordinates `far`.
+
+    ψ*(τ) is reached, to rounding, at the last iterate: a maximum, so that no derivative
+    goes by it.
+    """
+    edge = jnp.where(far, jax.lax.stop_gradient(part.natural), start)
+    centre = jnp.where(far, c.natural, start)
+    change = _vectorize(lambda a, b: psi(a) - psi(b), edge, centre)
+    return jnp.sum(part.mean * (edge - centre), axis=-1) - change
 
 
 def _product(natural: Array, delta: Array) -> Array:
@@ -216,25 +282,36 @@ def _product(natural: Array, delta: Array) -> Array:
     return jnp.where(idle, 0, natural) * delta
 
 
-def _slope(family: "Family", part: NaturalState, c: NaturalState) -> Array:
-    """θ_j − θ_c, infinite in the coordinates of a separable ψ that have no θ_j."""
-    same = part.natural == c.natural
-    slope = jnp.where(same, 0, part.natural - jnp.where(same, 0, c.natural))
+def _at_edge(family: "Family", state: NaturalState) -> Array:
+    """Coordinates of a separable ψ without a θ: the mean is on the boundary there."""
     if not family.separable:
-        return slope
+        return jnp.zeros(state.mean.shape, bool)
     gradient = jax.grad(_flat_psi(family))
 
     def runaway(theta, mean):
         """Whether a Newton step from the last iterate would still go a long way."""
-        theta = jnp.where(jnp.isfinite(theta), theta, 0)
+        finite = jnp.isfinite(theta)
+        theta = jnp.where(finite, theta, 0)
         mu, variance = jax.jvp(gradient, (theta,), (jnp.ones_like(theta),))
         rounding = jnp.finfo(mu.dtype).eps * (jnp.abs(mu) + jnp.abs(mean))
-        return jnp.abs(mean - mu) + rounding >= 0.1 * variance
+        return ~finite | (jnp.abs(mean - mu) + rounding >= 0.1 * variance)
 
-    edge = (part.result == Result.BOUNDARY)[..., None]
-    edge = edge & _vectorize(runaway, part.natural, part.mean)
+    boundary = (state.result == Result.BOUNDARY)[..., None]
+    return boundary & _vectorize(runaway, state.natural, state.mean)
+
+
+def _slope(family: "Family", part: NaturalState, c: NaturalState) -> Array:
+    """θ_j − θ_c, infinite in the coordinates of a separable ψ that have no θ_j."""
+    lost = jnp.isinf(c.natural) & (part.natural == c.natural)
+    slope = jnp.where(lost, 0, part.natural - jnp.where(lost, 0, c.natural))
+    if not family.separable:
+        return slope
+    edge = _at_edge(family, part)
     slope = jnp.where(edge, jnp.sign(slope) * jnp.inf, slope)
-    return jnp.where(part.mean == c.mean, 0, slope)
+    # Where means agree the slope is 0, on the boundary as a constant: inside it has a
+    # derivative, the curvature of ψ*.
+    rest = jnp.where(edge, 0, slope - jax.lax.stop_gradient(slope))
+    return jnp.where(part.mean == c.mean, rest, slope)
 
 
 @jax.custom_jvp
@@ -244,9 +321,7 @@ def _merge_cost(
     delta_a, delta_b = _displacements(a, b)
     parts = a.weight * _divergence(family, a, c, delta_a)
     parts = parts + b.weight * _divergence(family, b, c, delta_b)
-    values = jnp.maximum(_difference_of_values(a, b, c), 0)
-    equal = jnp.all(a.mean == b.mean, axis=-1) & jnp.isfinite(values)
-    return jnp.where(_found(c), parts, jnp.where(equal, 0, values))
+    return jnp.where(_has_value(c), parts, jnp.nan)
 
 
 @_merge_cost.defjvp

@@ -38,31 +38,32 @@ def check_center(smoothing: StatisticMap, data_model: DataModel, rows: Array) ->
     for leaf in jax.tree.leaves(smoothing.center):
         check_finite("center", leaf)
     statistics = jax.eval_shape(data_model.leaf_statistics, rows[:1])
-    if not _fits(smoothing.center, statistics):
+    center = _spread(smoothing.center, statistics)
+    if center is None:
         if isinstance(statistics, Moments):
             return  # the map itself says what is wrong with it
         wanted = jax.tree.map(lambda leaf: leaf.shape[1:], statistics)
         raise ValueError(
             "`center` must have the form of the statistics of one row, of shape "
-            f"{wanted} for {type(data_model).__name__}; got {_show(smoothing.center)}."
+            f"{wanted} for {type(data_model).__name__}; got {_show(smoothing.center)}. "
+            "Pass an array, or a pytree of arrays, of that form."
         )
-    if _is_outside(smoothing, data_model):
-        raise ValueError(_message(smoothing, data_model))
+    smoothing = dataclasses.replace(smoothing, center=center)
+    # Weights may be traced all the same: nothing here is to enter that trace.
+    with jax.ensure_compile_time_eval():
+        if _is_outside(smoothing, data_model):
+            raise ValueError(_message(smoothing, data_model))
 
 
-def _fits(center: PyTree, statistics: PyTree) -> bool:
-    """Whether a centre broadcasts to each leaf's statistics `[m, ...]`."""
+def _spread(center: PyTree, statistics: PyTree) -> PyTree:
+    """The centre broadcast to statistics `[m, ...]` of one row; None if it can't be."""
     if jax.tree.structure(center) != jax.tree.structure(statistics):
-        return False
-    pairs = zip(jax.tree.leaves(center), jax.tree.leaves(statistics), strict=True)
-    for leaf, like in pairs:
-        own, wanted = np.shape(leaf), like.shape[1:]
-        tail = wanted[len(wanted) - len(own) :]
-        if len(own) > len(wanted) or any(
-            k not in (1, n) for k, n in zip(own, tail, strict=True)
-        ):
-            return False
-    return True
+        return None
+    spread = lambda leaf, like: np.broadcast_to(leaf, like.shape[1:])
+    try:
+        return jax.tree.map(spread, center, statistics)
+    except ValueError:
+        return None
 
 
 def _is_outside(smoothing: Centered, data_model: DataModel) -> bool:
@@ -81,29 +82,29 @@ def _is_outside(smoothing: Centered, data_model: DataModel) -> bool:
 
 @jax.jit
 def _code(smoothing: Centered, data_model: DataModel) -> Array:
-    """`Result` of the conjugate at the point that has to be in the mean domain."""
-    if isinstance(data_model, Family):
-        point = _probe(smoothing, data_model)
-        return data_model.conjugate(point).result
-    outside = jnp.zeros((), bool)
-    if isinstance(data_model, FunctionModel) and not isinstance(smoothing, Adding):
-        outside = ~jnp.isfinite(data_model.function(smoothing.center))
-    return jnp.where(outside, Result.OUTSIDE, Result.CONVERGED)
+    """`Result` at the point that has to be in the mean domain; CONVERGED if unknown."""
+    code = jnp.asarray(int(Result.CONVERGED), jnp.int32)
+    adds = isinstance(smoothing, Adding)
+    if isinstance(data_model, FunctionModel) and not adds:
+        finite = jnp.isfinite(data_model.function(smoothing.center))
+        return jnp.where(finite, code, Result.OUTSIDE)
+    if not isinstance(data_model, Family):
+        return code
+    point, start = _as_mean(smoothing.center), data_model.natural_init
+    if jax.tree.structure(point) != jax.tree.structure(start):
+        return code
+    if adds and not isinstance(smoothing.center, Moments):
+        inside = data_model.natural_to_mean(start)
+        point = jax.tree.map(lambda t, z: t + smoothing.amount * z, inside, point)
+    return data_model.conjugate(point).result
 
 
-def _probe(smoothing: Centered, family: Family) -> PyTree:
-    """The centre as a mean parameter; of an addition a mean so far along it."""
-    center, start = smoothing.center, family.natural_init
-    if isinstance(center, Moments):
-        # Means are free: only the covariance is inside or outside.
-        size = center.mean.shape[-1] if center.form == "spherical" else 1
-        return jnp.zeros_like(center.mean), size * center.covariance
-    spread = lambda leaf, like: jnp.broadcast_to(leaf, jnp.shape(like))
-    center = jax.tree.map(spread, center, start)
-    if not isinstance(smoothing, Adding):
+def _as_mean(center: PyTree) -> PyTree:
+    """A mean parameter; that of moments about 0, as means are free."""
+    if not isinstance(center, Moments):
         return center
-    along = lambda mean, z: mean + smoothing.amount * z
-    return jax.tree.map(along, family.natural_to_mean(start), center)
+    size = center.mean.shape[-1] if center.form == "spherical" else 1
+    return jnp.zeros_like(center.mean), size * center.covariance
 
 
 def _message(smoothing: Centered, data_model: DataModel) -> str:
@@ -114,7 +115,7 @@ def _message(smoothing: Centered, data_model: DataModel) -> str:
     if not isinstance(data_model, Family):
         return (
             f"`center` must lie in the domain of the function; got {_show(center)}, "
-            "where it is not finite."
+            "where it is not finite. Take a point like the rows."
         )
     if isinstance(smoothing, Adding):
         return (
@@ -123,16 +124,28 @@ def _message(smoothing: Centered, data_model: DataModel) -> str:
             "mixing(center, amount), with a mean inside."
         )
     inside = data_model.natural_to_mean(data_model.natural_init)
-    total = sum(np.sum(leaf) for leaf in jax.tree.leaves(center))
-    scaled = jax.tree.map(lambda leaf: leaf / (total if total > 0 else 1), center)
     remedy = "Take one inside, such as"
-    if not _is_outside(dataclasses.replace(smoothing, center=scaled), data_model):
+    if _adds_up_to_one(smoothing, data_model):
         remedy = "Divide it by its sum, which must be 1, or take"
     return (
         f"`center` must lie in the mean domain of {name}, among the means that its "
         f"sufficient statistics can have; got {_show(center)}, which lies outside. "
         f"{remedy} family.natural_to_mean(family.natural_init), {_show(inside)}."
     )
+
+
+def _adds_up_to_one(smoothing: Centered, family: Family) -> bool:
+    """Whether the centre is inside once divided by its sum, and then only."""
+    leaves = jax.tree.leaves(smoothing.center)
+    total = np.sum(leaves[0])
+    if len(leaves) > 1 or not total > 0:
+        return False
+
+    def scaled_is_outside(factor: float) -> bool:
+        center = jax.tree.map(lambda leaf: factor / total * leaf, smoothing.center)
+        return _is_outside(dataclasses.replace(smoothing, center=center), family)
+
+    return not scaled_is_outside(1) and scaled_is_outside(0.9)
 
 
 def _show(tree: PyTree) -> str:

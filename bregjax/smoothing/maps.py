@@ -9,6 +9,7 @@ References:
 """
 
 import abc
+import dataclasses
 import enum
 from dataclasses import dataclass
 from typing import Any, Self
@@ -71,11 +72,7 @@ class Mixing(StatisticMap):
 
     def constraints(self) -> Self:
         """α in the unit interval."""
-        return type(self)(
-            _constraint_tree(self.center, self.center_constraint),
-            _mark(Constraint.UNIT_INTERVAL),
-            self.center_constraint,
-        )
+        return _constrained(self, amount=Constraint.UNIT_INTERVAL)
 
 
 @register_pytree
@@ -107,11 +104,7 @@ class Adding(StatisticMap):
 
     def constraints(self) -> Self:
         """α positive."""
-        return type(self)(
-            _constraint_tree(self.center, self.center_constraint),
-            _mark(Constraint.POSITIVE),
-            self.center_constraint,
-        )
+        return _constrained(self, amount=Constraint.POSITIVE)
 
 
 @register_pytree
@@ -140,11 +133,7 @@ class PseudoCount(StatisticMap):
 
     def constraints(self) -> Self:
         """n₀ positive."""
-        return type(self)(
-            _constraint_tree(self.center, self.center_constraint),
-            _mark(Constraint.POSITIVE),
-            self.center_constraint,
-        )
+        return _constrained(self, count=Constraint.POSITIVE)
 
 
 @register_pytree
@@ -179,9 +168,8 @@ class Blur(StatisticMap):
     def constraints(self) -> Self:
         """Bandwidths positive, a factor invertible."""
         matrix = jnp.ndim(self.bandwidth) == 2
-        return type(self)(
-            _mark(Constraint.INVERTIBLE if matrix else Constraint.POSITIVE)
-        )
+        kind = Constraint.INVERTIBLE if matrix else Constraint.POSITIVE
+        return dataclasses.replace(self, bandwidth=kind)
 
 
 def _mixed(statistics: PyTree, center: PyTree, share: Array) -> PyTree:
@@ -201,12 +189,9 @@ def _mixed(statistics: PyTree, center: PyTree, share: Array) -> PyTree:
     return jax.tree.map(mix, statistics, center)
 
 
-def _mark(constraint: Constraint) -> Any:
-    """A constraint in the place of an array: only `constraints()` builds such maps."""
-    return constraint
-
-
-def _constraint_tree(center: PyTree, constraints: tuple[Constraint, ...] | None) -> Any:
-    leaves, treedef = jax.tree.flatten(center)
-    marks = constraints or (Constraint.REAL,) * len(leaves)
-    return jax.tree.unflatten(treedef, marks)
+def _constrained(smoothing: Any, **amount: Constraint) -> Any:
+    """A map with a constraint in the place of each number."""
+    leaves, treedef = jax.tree.flatten(smoothing.center)
+    marks = smoothing.center_constraint or (Constraint.REAL,) * len(leaves)
+    center = jax.tree.unflatten(treedef, marks)
+    return dataclasses.replace(smoothing, center=center, **amount)

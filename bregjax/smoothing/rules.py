@@ -25,6 +25,9 @@ __all__ = [
 def mixing(center: PyTree, amount: DataLike, **options) -> Mixing:
     """Smooth by mixing towards `center`: see `Mixing`.
 
+    That the centre lies in the mean domain is checked where it meets the family: by
+    `agglomerate`, `replay` and the costs.
+
     Raises:
         ValueError: If `amount` is not strictly between 0 and 1.
     """
@@ -34,6 +37,8 @@ def mixing(center: PyTree, amount: DataLike, **options) -> Mixing:
 
 def adding(center: PyTree, amount: DataLike = 1.0, **options) -> Adding:
     """Smooth by adding `amount` times `center`: see `Adding`.
+
+    That the mean domain goes on that way is checked where the family is known.
 
     Raises:
         ValueError: If `amount` is not positive, or a Gaussian centre has a mean part
@@ -47,6 +52,8 @@ def adding(center: PyTree, amount: DataLike = 1.0, **options) -> Adding:
 
 def pseudo_count(center: PyTree, count: DataLike, **options) -> PseudoCount:
     """Smooth by `count` pseudo-observations at `center` a leaf: see `PseudoCount`.
+
+    The centre is checked as that of `mixing` is.
 
     Raises:
         ValueError: If `count` is not positive.

@@ -171,7 +171,7 @@ class Pool:
 def _bounds(model, states, alive, rows, used, shapes: Shapes):
     size, group, width = rows.shape[0], shapes.group, shapes.columns
     capacity = alive.shape[0]
-    a = take(states, rows)
+    bound = model.screen(take(states, rows), take(states, slice(0, 1)))
 
     def tile(t, carry):
         by_row, by_column = carry
@@ -180,7 +180,7 @@ def _bounds(model, states, alive, rows, used, shapes: Shapes):
             lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, width), states
         )
         columns = start + jnp.arange(width, dtype=jnp.int32)
-        low = model.lower_bound(a, b)
+        low = bound(b)
         there = jax.lax.dynamic_slice_in_dim(alive, start, width)
         low = low + jnp.where(there, 0, jnp.inf)[None]
         low = jnp.where(rows[:, None] == columns[None], jnp.inf, low)
