@@ -114,8 +114,17 @@ class ClusterModel(abc.ABC):
         return bound
 
     def lower_bound(self, a: PyTree, b: PyTree) -> Array:
-        """Lower bounds of the costs of all pairs, `[k, m]` of `[k]` and `[m]` states."""
+        """Lower bounds of the costs of all pairs, `[k, m]` from `[k]` and `[m]`."""
         return self.screen(a, jax.tree.map(lambda leaf: leaf[:1], b))(b)
+
+    def pair_bound(self, a: PyTree, b: PyTree) -> Array | None:
+        """A closer lower bound of the cost of single pairs; leading axes broadcast.
+
+        For models in which `merge_cost` is dear, for the pairs that `screen` leaves.
+        None where there is nothing between the two.
+        """
+        del a, b
+        return None
 
     def cross_cost(self, a: PyTree, b: PyTree) -> Array:
         """Merge costs of all pairs, `[k, m]` from states `[k]` and `[m]`.

@@ -22,7 +22,14 @@ from bregjax.convex import (
     SquaredNorm,
 )
 
-__all__ = ["PairBound", "log_of_product", "pair_bound", "squared_distances"]
+__all__ = [
+    "PairBound",
+    "distances_from",
+    "less_rounding",
+    "log_of_product",
+    "pair_bound",
+    "squared_distances",
+]
 
 
 Screen = Callable[[Array, Array], Callable[[Array, Array], Array]]
@@ -73,7 +80,7 @@ def _squared_norm(function: SquaredNorm) -> PairBound:
     del function
 
     def screen(w_a, t_a):
-        distances = _distances_from(t_a)
+        distances = distances_from(t_a)
         return lambda w_b, t_b: 0.5 * _harmonic(w_a, w_b) * distances(t_b)
 
     return PairBound(screen, group=8)
@@ -113,7 +120,7 @@ def _hellinger(w_a: Array, t_a: Array) -> Callable[[Array, Array], Array]:
     r = 0, where −p log p ≥ 2 κ p q, and, with the roles of a and b exchanged, at
     r = ∞, where −q log q ≥ 2 κ p q. The first decides where p is the larger.
     """
-    distances = _distances_from(jnp.sqrt(t_a))
+    distances = distances_from(jnp.sqrt(t_a))
 
     def bound(w_b: Array, t_b: Array) -> Array:
         total = w_a[:, None] + w_b[None]
@@ -179,10 +186,10 @@ def squared_distances(a: Array, b: Array) -> Array:
     ‖a‖² + ‖b‖² − 2⟨a, b⟩ about the mean of the rows of `a`, less a bound of its
     rounding, 2 (n + 4) eps (‖a‖² + ‖b‖²).
     """
-    return _distances_from(a)(b)
+    return distances_from(a)(b)
 
 
-def _distances_from(a: Array) -> Callable[[Array], Array]:
+def distances_from(a: Array) -> Callable[[Array], Array]:
     """`squared_distances`, with what needs only `a` done once."""
     centre = jnp.mean(a, axis=0, keepdims=True)
     a = a - centre

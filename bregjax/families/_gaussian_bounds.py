@@ -1,6 +1,7 @@
 """Lower bounds of the merge costs of Gaussians, for all pairs of rows and columns."""
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,12 @@ import jax.numpy as jnp
 from jax.lax.linalg import triangular_solve
 
 from bregjax._typing import Array
-from bregjax.merge_bounds import less_rounding, log_of_product, squared_distances
+from bregjax.merge_bounds import (
+    distances_from,
+    less_rounding,
+    log_of_product,
+    squared_distances,
+)
 
 if TYPE_CHECKING:
     from bregjax.families.gaussian_models import GaussianState
@@ -86,18 +92,41 @@ def screen_full(
     processing); the subspace is that in which the rows' means spread most, in units of
     the covariance of `like`.
     """
-    to_like = _screen_alike(rows, like)
+    among_alike = _screen_among_alike(rows, like)
+    to_alike = _screen_to_alike(rows, like)
     to_any = _screen_marginal(rows, like)
+    rows_alike = _alike(rows, like)
 
     def bound(columns: "GaussianState") -> Array:
-        alike = jnp.all(columns.weight == like.weight)
-        alike &= jnp.all(columns.moments.covariance == like.moments.covariance)
-        return jax.lax.cond(alike, to_like, to_any, columns)
+        columns_alike = _alike(columns, like)
+        case = columns_alike.astype(int) + (rows_alike & columns_alike)
+        return jax.lax.switch(case, (to_any, to_alike, among_alike), columns)
 
     return bound
 
 
-def _screen_alike(rows, like):
+def _alike(state, like):
+    same = jnp.all(state.weight == like.weight)
+    return same & jnp.all(state.moments.covariance == like.moments.covariance)
+
+
+def _screen_among_alike(rows, like):
+    """Costs among clusters of one weight and covariance, w_a log(1 + δᵀΣ⁻¹δ / 4)."""
+    root = _inverse_factor(jnp.linalg.cholesky(like.moments.covariance[0]))
+    centre = jnp.mean(rows.moments.mean, axis=0, keepdims=True)
+    whiten = lambda mean: jnp.matmul(mean - centre, root.T, precision="highest")
+    distances_to = distances_from(whiten(rows.moments.mean))
+
+    def bound(columns) -> Array:
+        distances = distances_to(whiten(columns.moments.mean))
+        distances = _less_whitening(distances, root, rows, columns, centre)
+        cost = like.weight[0] * jnp.log1p(distances / 4)
+        return cost * (1 - 64 * jnp.finfo(cost.dtype).eps)
+
+    return bound
+
+
+def _screen_to_alike(rows, like):
     """Costs with clusters of one weight and covariance."""
     w_a, w_b = rows.weight[:, None], like.weight[:, None]
     total = w_a + w_b
@@ -115,27 +144,38 @@ def _screen_alike(rows, like):
         like.log_det[:, None],
         rows.moments.mean,
     )
-    centre = jnp.mean(rows.moments.mean, axis=0, keepdims=True)
     root = _inverse_factor(factor)
-    mean_a = rows.moments.mean - centre
-    white_a = jnp.matmul(root, mean_a[..., None], precision="highest")
-    n = mean_a.shape[-1]
-    eps = jnp.finfo(mean_a.dtype).eps
-    size = jnp.sqrt(jnp.sum(root**2, axis=(-2, -1)))[:, None]
-    reach_a = jnp.sqrt(jnp.sum(mean_a**2, axis=-1))[:, None]
+    count, n, _ = root.shape
+    centre = jnp.mean(rows.moments.mean, axis=0, keepdims=True)
+    white_a = jnp.matmul(
+        root, (rows.moments.mean - centre)[..., None], precision="highest"
+    )
+    stacked = root.reshape(count * n, n)
 
     def bound(columns) -> Array:
-        mean_b = columns.moments.mean - centre
-        white_b = jnp.matmul(root, mean_b.T[None], precision="highest")
-        distances = jnp.sum((white_a - white_b) ** 2, axis=1)
-        # The distance d is good to e; (d − e)² ≥ (1 − η) d² − e²/η.
-        reach_b = jnp.sqrt(jnp.sum(mean_b**2, axis=-1))[None]
-        error = (n + 4) * eps * size * (reach_a + reach_b)
-        tight = jnp.sqrt(jnp.sqrt(eps))
-        distances = jnp.maximum((1 - tight) * distances - error**2 / tight, 0)
+        white_b = jnp.matmul(
+            stacked, (columns.moments.mean - centre).T, precision="highest"
+        )
+        gap = white_a - white_b.reshape(count, n, -1)
+        distances = jnp.sum(gap**2, axis=1)
+        distances = _less_whitening(distances, root, rows, columns, centre)
         return 0.5 * (total * jnp.log1p(p * q * distances) + within)
 
     return bound
+
+
+def _less_whitening(distances, root, rows, columns, centre):
+    """Squared distances of whitened means, less the rounding of whitening, or 0.
+
+    With a distance d good to e, (d − e)² ≥ (1 − η) d² − e²/η.
+    """
+    reach = lambda x: jnp.sqrt(jnp.sum((x.moments.mean - centre) ** 2, axis=-1))
+    size = jnp.sqrt(jnp.sum(root**2, axis=(-2, -1)))
+    n, eps = root.shape[-1], jnp.finfo(root.dtype).eps
+    size = jnp.broadcast_to(size, rows.weight.shape)[:, None]
+    error = (n + 4) * eps * size * (reach(rows)[:, None] + reach(columns)[None])
+    eta = jnp.sqrt(jnp.sqrt(eps))
+    return jnp.maximum((1 - eta) * distances - error**2 / eta, 0)
 
 
 def _screen_marginal(rows, like):
@@ -149,12 +189,12 @@ def _screen_marginal(rows, like):
         return mean.T, jnp.matmul(basis.T[None], half, precision="highest")
 
     mean_a, cov_a = project(rows)
-    log_a = _log_det_of(lambda i, j: cov_a[:, i, j], dim)[:, None]
+    log_a, error_a = _log_det_of(lambda i, j: cov_a[:, i, j][:, None], dim)
     w_a = rows.weight[:, None]
 
     def bound(columns) -> Array:
         mean_b, cov_b = project(columns)
-        log_b = _log_det_of(lambda i, j: cov_b[:, i, j], dim)[None]
+        log_b, error_b = _log_det_of(lambda i, j: cov_b[:, i, j][None], dim)
         w_b = columns.weight[None]
         total = w_a + w_b
         p, q = w_a / total, w_b / total
@@ -164,9 +204,10 @@ def _screen_marginal(rows, like):
             inner = p * cov_a[:, i, j][:, None] + q * cov_b[:, i, j][None]
             return inner + p * q * delta[i] * delta[j]
 
-        change = total * _log_det_of(pooled, dim) - (w_a * log_a + w_b * log_b)
-        # More than factorisations lose that are of any use.
-        return 0.5 * change - 0.1 * jnp.sqrt(jnp.finfo(change.dtype).eps) * total
+        log_c, error_c = _log_det_of(pooled, dim)
+        change = total * log_c - (w_a * log_a + w_b * log_b)
+        error = total * error_c + w_a * error_a + w_b * error_b
+        return 0.5 * (change - error)
 
     return bound
 
@@ -184,29 +225,38 @@ def _leading_subspace(means: Array, covariance: Array) -> Array:
     return jnp.matmul(root.T, leading, precision="highest")
 
 
-def _log_det_of(entry: Callable[[int, int], Array], dim: int) -> Array:
-    """log det of small matrices given by entries i ≥ j, by the pivots of LDLᵀ.
+def _log_det_of(entry: Callable[[int, int], Array], dim: int) -> tuple[Array, Array]:
+    """log det of small matrices by entries i ≥ j, and a bound of its rounding.
 
-    Written out, so that the pairs, not the matrices, fill vector registers.
+    By the pivots d of LDLᵀ, written out, so that pairs and not matrices fill vector
+    registers. Rounding is that of a matrix with entries changed by 4 (r + 1) eps
+    √(a_ii a_jj), so log det by as much times r tr C⁻¹ with C the correlations; and
+    tr C⁻¹ ≤ e r / det C, det C = Π d_i / a_ii. NaN where a pivot isn't positive.
     """
-    rows: list[list[Array]] = []
+    scaled: list[list[Array]] = []
     pivots: list[Array] = []
+    ratios: list[Array] = []
     for i in range(dim):
         row: list[Array] = []
-        scaled: list[Array] = []
-        pivot = entry(i, i)
+        unscaled: list[Array] = []
+        lost = jnp.zeros((), entry(0, 0).dtype)
         for j in range(i):
             value = entry(i, j)
             for k in range(j):
-                value = value - scaled[k] * rows[j][k]
-            scaled.append(value)
+                value = value - unscaled[k] * scaled[j][k]
+            unscaled.append(value)
             row.append(value / pivots[j])
-            pivot = pivot - value * row[j]
-        rows.append(row)
-        pivots.append(pivot)
+            lost = lost + value * row[j]
+        scaled.append(row)
+        pivots.append(entry(i, i) - lost)
+        ratios.append(1 + lost / pivots[i])
+    product = functools.reduce(operator.mul, pivots)
     valid = functools.reduce(jnp.logical_and, [pivot > 0 for pivot in pivots])
-    logs = log_of_product(lambda k: pivots[k], dim, pivots[0].dtype)
-    return jnp.where(valid, logs, jnp.nan)
+    logs = jnp.where(valid & (product < jnp.inf), jnp.log(product), jnp.nan)
+    eps = jnp.finfo(product.dtype).eps
+    spread = functools.reduce(operator.mul, ratios)
+    error = 12 * (dim + 1) * dim**2 * eps * spread + 4 * eps * jnp.abs(logs)
+    return logs, error
 
 
 def _inverse_factor(factor: Array) -> Array:

@@ -108,6 +108,17 @@ class FullGaussianModel(ClusterModel):
         """A matrix product for single points, marginals for others."""
         return screen_full(rows, like)
 
+    def pair_bound(self, a: GaussianState, b: GaussianState) -> Array:
+        """The first form, less what rounding may have added; one factorisation."""
+        union = self.union(a, b)
+        n = a.moments.mean.shape[-1]
+        sizes = a.weight * (n + jnp.abs(a.log_det)) + b.weight * (
+            n + jnp.abs(b.log_det)
+        )
+        sizes = sizes + union.weight * jnp.abs(union.log_det)
+        slack = 16 * n * jnp.finfo(sizes.dtype).eps
+        return _cost_of_log_dets(a, b, union) - slack * sizes
+
     def cross_cost(self, a: GaussianState, b: GaussianState) -> Array:
         """All pairs by one factorisation each."""
         rows = jax.tree.map(lambda leaf: leaf[:, None], a)

@@ -146,9 +146,10 @@ def _any_before(
     lives: _Lives, frontier: Frontier, u: np.ndarray, v: np.ndarray, rank: np.ndarray
 ) -> bool:
     """Whether a pair comes before the merge of its rank (none is before −1)."""
-    cost, key = frontier.pool.costs(u, v), frontier.keys(u, v)
-    level = (cost == lives.cost[rank]) & (key < lives.key[rank])
-    return bool(np.any((cost < lives.cost[rank]) | level))
+    limit = lives.cost[rank]
+    cost, key = frontier.pool.costs(u, v, limit), frontier.keys(u, v)
+    level = (cost == limit) & (key < lives.key[rank])
+    return bool(np.any((cost < limit) | level))
 
 
 class _RangeMax:

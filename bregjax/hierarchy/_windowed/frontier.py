@@ -161,23 +161,20 @@ class Frontier:
         column = np.broadcast_to(column[:, None], place.shape)
         there = place < len(part)
         column, row = column[there], part[place[there]]
-        self._improve(column, row, self.pool.costs(column, row))
+        self._improve(column, row, self.pool.costs(column, row, limit[column]))
 
     def _nearest_of(self, rows: np.ndarray, low: np.ndarray):
         """Cost and slot of the nearest of each row, from bounds by column group."""
         best = np.argmin(low, axis=1)
         here = np.arange(len(rows))
-        places, columns, costs = self._evaluate(rows, here, best)
         least = np.full(len(rows), np.inf)
-        np.minimum.at(least, places, costs)
+        near = self._evaluate(rows, here, best, least)
         more = ~(low > least[:, None])  # NaN excludes nothing
         more[here, best] = False
         place, group = np.nonzero(more)
-        extra = self._evaluate(rows, place, group)
-        places = np.concatenate([places, extra[0]])
-        columns = np.concatenate([columns, extra[1]])
-        costs = np.concatenate([costs, extra[2]])
-        np.minimum.at(least, places, costs)
+        rest = self._evaluate(rows, place, group, least)
+        pairs = zip(near, rest, strict=True)
+        places, columns, costs = (np.concatenate(pair) for pair in pairs)
         tied = costs == least[places]
         places, columns = places[tied], columns[tied]
         keys = self.keys(rows[places], columns)
@@ -187,13 +184,23 @@ class Frontier:
         nearest[places] = columns[order][first]
         return least, nearest
 
-    def _evaluate(self, rows, places, groups):
-        """Costs of rows, by place, with the members of column groups."""
+    def _evaluate(
+        self,
+        rows: np.ndarray,
+        places: np.ndarray,
+        groups: np.ndarray,
+        least: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Places, columns and costs of rows, by place, with members of column groups.
+
+        Lowers the least cost known of each row.
+        """
         columns = self.pool.columns_of(groups)
         places = np.broadcast_to(places[:, None], columns.shape)
         valid = self.alive[columns] & (columns != rows[places])
         places, columns = places[valid], columns[valid]
-        return places, columns, self.pool.costs(rows[places], columns)
+        costs = self.pool.least_costs(places, rows[places], columns, least)
+        return places, columns, costs
 
     def _improve(self, slots: np.ndarray, others: np.ndarray, costs: np.ndarray):
         """Make pairs known to the clusters in `slots` that they are nearest to."""

@@ -1,14 +1,14 @@
 """Clusters in slots, on the device: what the windowed engine computes there."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax._typing import PyTree
+from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._search import searchable, take
 
@@ -84,6 +84,10 @@ class Pool:
         size = _size(states)
         capacity = -(-(size + size // 2 + 1) // shapes.columns) * shapes.columns
         self.states = _with_room(states, capacity)
+        a_pair = jax.eval_shape(
+            _pair_bounds, model, states, *np.zeros((2, 1), np.int32)
+        )
+        self._has_pair_bound = a_pair is not None
 
     @property
     def capacity(self) -> int:
@@ -122,13 +126,70 @@ class Pool:
         members = np.arange(self.shapes.group) * per_tile
         return (tile * self.shapes.columns + place)[..., None] + members
 
-    def costs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Merge costs of pairs of slots in the robust form, `[p]`."""
+    def costs(
+        self, first: np.ndarray, second: np.ndarray, limit: np.ndarray | float = np.inf
+    ) -> np.ndarray:
+        """Merge costs of pairs of slots in the robust form, `[p]`.
+
+        Those certain to be above the limit may be inf.
+        """
+        if self._has_pair_bound:
+            limit = np.broadcast_to(limit, first.shape)
+            return self._costs_within(first, second, self._low(first, second), limit)
+        return self._map(_costs, first, second)
+
+    def least_costs(
+        self,
+        place: np.ndarray,
+        first: np.ndarray,
+        second: np.ndarray,
+        least: np.ndarray,
+    ) -> np.ndarray:
+        """Costs as `costs` gives them, of which those least in each place matter.
+
+        Args:
+            place: Numbers of places, `[p]`.
+            first: Slots.
+            second: Slots.
+            least: What matters no more in each place, `[places]`; is lowered.
+        """
+        if not self._has_pair_bound:
+            costs = self._map(_costs, first, second)
+            np.minimum.at(least, place, costs)
+            return costs
+        low = self._low(first, second)
+        hope = np.full(len(least), np.inf)
+        np.minimum.at(hope, place, low)
+        best = low == hope[place]
+        costs = np.full(len(first), np.inf)
+        for part in (best, ~best):
+            part = np.flatnonzero(part)
+            costs[part] = self._costs_within(
+                first[part], second[part], low[part], least[place[part]]
+            )
+            np.minimum.at(least, place[part], costs[part])
+        return costs
+
+    def _low(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Closer lower bounds; −inf where unknown."""
+        low = self._map(_pair_bounds, first, second)
+        return np.where(np.isnan(low), -np.inf, low)
+
+    def _costs_within(self, first, second, low, limit) -> np.ndarray:
+        left = np.flatnonzero(low <= limit)
+        out = np.full(len(low), np.inf)
+        out[left] = self._map(_costs, first[left], second[left])
+        return out
+
+    def _map(
+        self, kernel: Callable[..., Array], first: np.ndarray, second: np.ndarray
+    ) -> np.ndarray:
+        """Values of a kernel for pairs of slots, the lower first."""
         low, high = np.minimum(first, second), np.maximum(first, second)
         out = np.empty(len(low))
         for part, a, b in self._batches(low, high):
-            costs = np.asarray(_costs(self.model, self.states, a, b))
-            out[part] = costs[: part.stop - part.start]
+            values = np.asarray(kernel(self.model, self.states, a, b))
+            out[part] = values[: part.stop - part.start]
         return out
 
     def append(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -151,17 +212,18 @@ class Pool:
         """Another pool with copies of the given slots."""
         other = object.__new__(Pool)
         other.model, other.shapes = self.model, self.shapes
+        other._has_pair_bound = self._has_pair_bound
         other.used = len(slots)
         other.states = _copy(self.states, _padded(slots, self.capacity))
         return other
 
     def _batches(self, low: np.ndarray, high: np.ndarray):
         """Slices of at most `shapes.pairs` pairs, padded to one of two sizes."""
-        large = self.shapes.pairs
+        large, small = self.shapes.pairs, max(self.shapes.pairs // 16, 16)
         start = 0
         while start < len(low):
             left = len(low) - start
-            size = large if left > large // 8 else large // 8
+            size = large if left >= large // 2 else small
             part = slice(start, start + min(size, left))
             yield part, _padded(low[part], size), _padded(high[part], size)
             start = part.stop
@@ -203,6 +265,11 @@ def _bounds(model, states, alive, rows, used, shapes: Shapes):
 @jax.jit
 def _costs(model, states, first, second):
     return searchable(model.merge_cost(take(states, first), take(states, second)))
+
+
+@jax.jit
+def _pair_bounds(model, states, first, second):
+    return model.pair_bound(take(states, first), take(states, second))
 
 
 @functools.partial(jax.jit, donate_argnames="states")
