@@ -1,6 +1,8 @@
 """Agglomeration and its tree."""
 
 from bregjax.hierarchy.agglomeration import agglomerate as agglomerate
+from bregjax.hierarchy.certificate import Certificate as Certificate
+from bregjax.hierarchy.certificate import certify as certify
 from bregjax.hierarchy.costs import cluster_cost as cluster_cost
 from bregjax.hierarchy.costs import merge_cost as merge_cost
 from bregjax.hierarchy.dendrogram import Dendrogram as Dendrogram

@@ -29,7 +29,6 @@ from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.engine_windowed import WindowedInfo, windowed
 from bregjax.hierarchy.engines import PURE_ENGINES, check_memory, engine_name
 from bregjax.hierarchy.tree_costs import (
-    jitted_replay_costs,
     leaves_and_codes,
     replay_costs,
 )
@@ -168,12 +167,10 @@ def _agglomerate_eagerly(problem: Problem, engine: str, *, progress: bool):
         info = AgglomerationInfo(name)
         if name == "windowed":
             with merges_shown(m - 1, shown=progress) as report:
-                children, details = windowed(
+                children, costs, details = windowed(
                     model, leaves, m, labels=equal_rows(problem), report=report
                 )
             info = AgglomerationInfo(name, details)
-            steps = np.pad(children, ((0, full.num_points - m), (0, 0)))
-            costs = jitted_replay_costs(model, leaves, steps, np.int32(m))
         else:
             children, costs = _jitted_search(model, leaves, np.int32(m), name)
         tree = Dendrogram(

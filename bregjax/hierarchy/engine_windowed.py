@@ -53,7 +53,7 @@ def windowed(
     *,
     labels: np.ndarray | None = None,
     report: Callable[[int], None] | None = None,
-) -> tuple[np.ndarray, WindowedInfo]:
+) -> tuple[np.ndarray, np.ndarray, WindowedInfo]:
     """Exact greedy agglomeration, many merges a round.
 
     A window takes a threshold on costs and merges, round by round, all pairs within it
@@ -84,13 +84,14 @@ def windowed(
         report: Is called with the number of merges made so far, from time to time.
 
     Returns:
-        Children `[num_points − 1, 2]`, int32, and what was done.
+        Children `[num_points − 1, 2]`, int32; costs of the merges in the robust form,
+        `[num_points − 1]`, those `replay` gives up to rounding; and what was done.
     """
     run = _Run(model, leaves, num_points, report)
     if labels is not None:
         run.merge_equals(labels)
     run.merge_all()
-    return run.children, run.info
+    return run.children, run.costs, run.info
 
 
 class _Run:
@@ -105,6 +106,7 @@ class _Run:
     ) -> None:
         pool = Pool(model, leaves, Shapes.of(model, leaves), num_points)
         self.children = np.zeros((num_points - 1, 2), np.int32)
+        self.costs = np.zeros(num_points - 1)
         self.info = WindowedInfo()
         self._reducible = model.reducible
         self._frontier = Frontier.of(pool)
@@ -128,7 +130,7 @@ class _Run:
             first, second = slots[first], slots[first + 1]
             union = self._frontier.unite(first, second)
             labels = np.append(labels, labels[first])
-            self._commit(first, second, union)
+            self._commit(first, second, union, np.zeros(len(union)))
             kept = self._compact()
             labels = labels[kept]
         self.info.duplicates = self._made
@@ -142,6 +144,8 @@ class _Run:
             self._make_room()
             bounds = np.sort(frontier.bound[frontier.active])
             share = self._merge_window(bounds[int(share * len(bounds))], share)
+        # Costs that could not be had were searched with as the largest number.
+        self.costs[self.costs >= np.finfo(frontier.pool.dtype).max] = np.nan
         self.info.searches = frontier.searches
         self.info.rescans = frontier.rescans
 
@@ -166,7 +170,7 @@ class _Run:
             return share
         order = schedule(merges)
         if self._reducible or is_greedy(merges, order, frontier, start):
-            self._commit(merges.first[order], merges.second[order], merges.union[order])
+            self._commit(*(field[order] for field in merges[:4]))
             info.windows += 1
             return min(1.1 * share, _LARGEST_SHARE)
         info.failed_checks += 1
@@ -200,7 +204,8 @@ class _Run:
         for _ in range(count):
             self._make_room()
             first, second = self._frontier.first_pair()
-            self._commit(first, second, self._frontier.merge(first, second))
+            cost = self._frontier.bound[first]
+            self._commit(first, second, self._frontier.merge(first, second), cost)
             self.info.single_steps += 1
 
     def _make_room(self) -> None:
@@ -213,12 +218,19 @@ class _Run:
         self._node[: len(kept)] = self._node[kept]
         return kept
 
-    def _commit(self, first: np.ndarray, second: np.ndarray, union: np.ndarray) -> None:
+    def _commit(
+        self,
+        first: np.ndarray,
+        second: np.ndarray,
+        union: np.ndarray,
+        cost: np.ndarray,
+    ) -> None:
         """Record merges in the order that they are in."""
         rows = slice(self._made, self._made + len(union))
         self._node[union] = self._num_points + np.arange(rows.start, rows.stop)
         pairs = np.stack([self._node[first], self._node[second]], axis=1)
         self.children[rows] = np.sort(pairs, axis=1)
+        self.costs[rows] = cost
         self._made = rows.stop
         if self._report is not None:
             self._report(self._made)

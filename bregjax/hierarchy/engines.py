@@ -62,16 +62,14 @@ def numbers_needed(engine: str, num_points: int, state: int, pair: int) -> int:
         state: Numbers in the state of one cluster.
         pair: Numbers that the cost of one pair works on.
     """
+    if engine == "windowed":
+        # The leaves, the pool and two copies of it, each with room for half as many
+        # unions, and bounds of a block of rows.
+        return num_points * (6 * state + pair + 512)
     # Nodes, settled ones, the parts and unions of merges that costs are replayed on,
     # and one row of pairs at work.
     replayed = num_points * (10 * state + pair)
-    if engine == "matrix":
-        return replayed + num_points**2
-    if engine == "windowed":
-        # The pool and two copies of it, each with room for half as many unions; bounds
-        # of a block of rows.
-        return replayed + (9 * num_points * state) // 2 + 512 * num_points
-    return replayed
+    return replayed + num_points**2 if engine == "matrix" else replayed
 
 
 def check_memory(engine: str, num_points: int, state: int, pair: int, itemsize: int):

@@ -24,7 +24,6 @@ from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.smoothing import StatisticMap
 
 __all__ = [
-    "jitted_replay_costs",
     "leaves_and_codes",
     "node_states",
     "replay",
@@ -87,9 +86,7 @@ def replay(
         check_leaves(np.asarray(codes)[:m], problem)
         extra = full.num_points - m
         steps = np.pad(np.asarray(children, np.int32), ((0, extra), (0, 0)))
-        costs = np.asarray(jitted_replay_costs(model, leaves, steps, np.int32(m)))[
-            : m - 1
-        ]
+        costs = np.asarray(_jitted_costs(model, leaves, steps, np.int32(m)))[: m - 1]
         check_costs(costs, children, problem)
         return costs  # pyright: ignore[reportReturnType]
 
@@ -161,4 +158,4 @@ def leaves_and_codes(problem: Problem):
     return model, leaves, model.result(leaves)
 
 
-jitted_replay_costs = jax.jit(replay_costs)
+_jitted_costs = jax.jit(replay_costs)

@@ -26,6 +26,7 @@ import numpy as np
 from bregjax.hierarchy._windowed.frontier import Frontier
 from bregjax.hierarchy._windowed.merges import Merges
 from bregjax.hierarchy._windowed.pool import Pool, blocks
+from bregjax.hierarchy._windowed.range_max import RangeMax
 
 __all__ = ["is_greedy"]
 
@@ -67,7 +68,7 @@ class _Lives:
     cost: np.ndarray
     key: np.ndarray
     rank: np.ndarray
-    latest: "_RangeMax"
+    latest: RangeMax
 
     @classmethod
     def of(cls, merges: Merges, order: np.ndarray) -> "_Lives":
@@ -86,7 +87,7 @@ class _Lives:
         rank = np.argsort(by_rank)
         cost = np.append(merges.cost[by_rank], -np.inf)
         key = np.append(merges.key[by_rank], np.uint32(0))
-        latest = _RangeMax(rank[order])
+        latest = RangeMax(rank[order])
         return cls(slot, birth, death, merge, cost, key, rank, latest)
 
     @property
@@ -150,26 +151,3 @@ def _any_before(
     cost, key = frontier.pool.costs(u, v, limit), frontier.keys(u, v)
     level = (cost == limit) & (key < lives.key[rank])
     return bool(np.any((cost < limit) | level))
-
-
-class _RangeMax:
-    """Maxima of any runs of a sequence, by a sparse table."""
-
-    def __init__(self, values: np.ndarray) -> None:
-        self._levels = [values]
-        width = 1
-        while 2 * width <= len(values):
-            last = self._levels[-1]
-            self._levels.append(np.maximum(last[:-width], last[width:]))
-            width *= 2
-
-    def __call__(self, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-        """max values[begin:end]; −1 where that is empty."""
-        length = np.maximum(end - begin, 0)
-        level = np.log2(np.maximum(length, 1)).astype(int)
-        out = np.full(len(length), -1)
-        for which in np.unique(level[length > 0]):
-            at = (level == which) & (length > 0)
-            table = self._levels[which]
-            out[at] = np.maximum(table[begin[at]], table[end[at] - 2**which])
-        return out

@@ -84,10 +84,10 @@ class Pool:
         size = _size(states)
         capacity = -(-(size + size // 2 + 1) // shapes.columns) * shapes.columns
         self.states = _with_room(states, capacity)
-        a_pair = jax.eval_shape(
-            _pair_bounds, model, states, *np.zeros((2, 1), np.int32)
-        )
-        self._has_pair_bound = a_pair is not None
+        pair = np.zeros(1, np.int32), np.zeros(1, np.int32)
+        self.dtype = jax.eval_shape(_costs, model, states, *pair).dtype
+        bound = jax.eval_shape(_pair_bounds, model, states, *pair)
+        self._has_pair_bound = bound is not None
 
     @property
     def capacity(self) -> int:
@@ -212,7 +212,7 @@ class Pool:
         """Another pool with copies of the given slots."""
         other = object.__new__(Pool)
         other.model, other.shapes = self.model, self.shapes
-        other._has_pair_bound = self._has_pair_bound
+        other.dtype, other._has_pair_bound = self.dtype, self._has_pair_bound
         other.used = len(slots)
         other.states = _copy(self.states, _padded(slots, self.capacity))
         return other

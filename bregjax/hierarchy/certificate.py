@@ -1,0 +1,299 @@
+"""Whether a tree is one that greedy agglomeration gives, checked against all pairs."""
+
+import operator
+from dataclasses import dataclass
+from typing import SupportsIndex
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._checks import is_concrete
+from bregjax._typing import DataLike, PyTree
+from bregjax.cluster_model import ClusterModel
+from bregjax.hierarchy._problem import (
+    FamilyLike,
+    check_costs,
+    check_leaves,
+    padded,
+    precision,
+    resolve,
+    working_copy,
+)
+from bregjax.hierarchy._search import take
+from bregjax.hierarchy._walk import problem_with
+from bregjax.hierarchy._windowed.pool import Pool, Shapes, blocks
+from bregjax.hierarchy._windowed.range_max import RangeMax
+from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy.tree_costs import (
+    leaves_and_codes,
+    node_states,
+)
+from bregjax.smoothing import StatisticMap
+
+__all__ = ["Certificate", "certify"]
+
+# Costs under this share of the mean merge cost are taken for this share: those of
+# near-duplicates are rounding.
+_NEGLIGIBLE = 1e-9
+# The clusters alive shrink with each merge; columns are gathered anew so many times.
+_CHUNKS = 16
+# Groups of pairs looked at together.
+_GROUPS = 2**16
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How far a tree is from greedy.
+
+    Attributes:
+        excess: The most by which a pair that coexists costs less than a merge made in
+            that time, in nats; 0 if none does.
+        relative: The most by which one does as a share of that merge's cost (or of
+            1e-9 of the mean merge cost, where that is more), from 0 to 1: about 1e-12
+            where ties alone were broken, by rounding.
+        pair: The two nodes of `excess`, the one merged first in front; None if it is 0.
+        num_pairs: How many pairs of nodes that coexist were covered.
+        sum_of_costs: All merge costs of the tree, in nats.
+        cost_of_all: Σ w_i B(τ_i, τ_all), all points as one cluster: what the costs of
+            any tree add up to.
+    """
+
+    excess: float
+    relative: float
+    pair: tuple[int, int] | None
+    num_pairs: int
+    sum_of_costs: float
+    cost_of_all: float
+
+    @property
+    def sum_error(self) -> float:
+        """Relative error of the sum of costs."""
+        error = abs(self.sum_of_costs - self.cost_of_all)
+        return error / self.cost_of_all if error else 0.0
+
+    def holds(self, rtol: float = 1e-9) -> bool:
+        """Whether the tree is greedy's, and its costs add up, to a relative error."""
+        return self.relative <= rtol and self.sum_error <= rtol
+
+
+def certify(
+    tree: Dendrogram | DataLike,
+    x: DataLike,
+    *,
+    family: FamilyLike,
+    smoothing: StatisticMap | str | None = "auto",
+    weights: DataLike | None = None,
+    sample: SupportsIndex | None = None,
+    seed: int = 0,
+) -> Certificate:
+    """Check that a tree is one that greedy agglomeration gives, ties in any order.
+
+    Greedy merges the pair of least cost. So any two nodes U, V that coexist cost at
+    least every merge made while both were alive, their own excepted; and a tree in
+    which all do is greedy's, up to ties. `excess` is
+
+        max over U, V of [max over steps s while both live of Δ_s] − Δ(U, V).
+
+    Of two nodes that coexist one is merged first, at a time when both live. So each
+    step's two nodes are compared with all clusters of that time, (m − 1)² pairs in all,
+    by lower bounds in tiles; costs are evaluated where those leave a pair in question.
+    The costs of the tree are checked by their sum, which is that of any other tree
+    (compared with one that merges neighbours).
+
+    Time: m² bounds, and O(m) costs if the tree is right or nearly. Memory: O(m n).
+
+    Args:
+        tree: A dendrogram, or its children `[m − 1, 2]` in the order of merges.
+        x: As for `agglomerate`.
+        family: As for `agglomerate`.
+        smoothing: As for `agglomerate`.
+        weights: As for `agglomerate`; the tree's own are not used.
+        sample: So many nodes, drawn at random from all but the root, are compared with
+            those alive when they are merged; all by default.
+        seed: Of that sample.
+
+    Returns:
+        A `Certificate`. Its `sum_of_costs` is of the dendrogram's own merge costs, or,
+        given children alone, of those recomputed; everything else is recomputed.
+
+    Raises:
+        ValueError: If the tree does not fit the data or is none, `sample` is not
+            positive, or it is called inside a transformation; or as `agglomerate`.
+        ArithmeticError: If a merge cost could not be computed.
+
+    Examples:
+        >>> x = np.array([[0.0], [1.0], [5.0]])
+        >>> print(certify([[0, 1], [2, 3]], x, family="ward").excess)
+        0.0
+        >>> certificate = certify([[1, 2], [0, 3]], x, family="ward")
+        >>> print(certificate.excess, certificate.pair)
+        3.75 (1, 0)
+    """
+    problem = resolve(x, family, smoothing, weights)
+    children = tree.children if isinstance(tree, Dendrogram) else tree
+    if not is_concrete((problem, children)):
+        raise ValueError("`certify` loops on the host: call it outside jit and vmap.")
+    m = problem.num_points
+    children = _checked(np.asarray(children), m)
+    rows = _sampled(2 * m - 2, sample, seed)
+    with precision(problem):
+        full = padded(working_copy(problem))
+        model, leaves, codes = leaves_and_codes(full)
+        check_leaves(np.asarray(codes)[:m], problem)
+        neighbours = np.arange(2 * m - 2).reshape(-1, 2)
+        cost_of_all = float(np.sum(_replay(model, leaves, neighbours, m)[1]))
+        nodes, costs = _replay(model, leaves, children, m)
+        check_costs(costs, children, problem)
+        own = tree.merge_costs if isinstance(tree, Dendrogram) else costs
+        sum_of_costs = float(np.sum(np.asarray(own)))
+        lives = _Lives.of(children, costs)
+        excess, relative, pair = _worst(model, leaves, nodes, lives, rows)
+    num_pairs = lives.num_pairs(rows)
+    return Certificate(excess, relative, pair, num_pairs, sum_of_costs, cost_of_all)
+
+
+_taken = jax.jit(take)
+
+
+def _checked(children: np.ndarray, num_points: int) -> np.ndarray:
+    if children.shape != (num_points - 1, 2):
+        raise ValueError(
+            f"`tree` must have {num_points - 1} merges for the {num_points} rows of "
+            f"`x`; got children of shape {children.shape}."
+        )
+    fault = problem_with(children)
+    if fault:
+        raise ValueError(f"`tree` must hold the merges of a tree; {fault}.")
+    return children.astype(np.int32)
+
+
+def _sampled(count: int, sample: SupportsIndex | None, seed: int) -> np.ndarray:
+    """Which nodes are rows, booleans `[count]`."""
+    if sample is None:
+        return np.ones(count, bool)
+    size = operator.index(sample)
+    if size < 1:
+        raise ValueError(f"`sample` must be positive, a number of nodes; got {size}.")
+    chosen = np.zeros(count, bool)
+    chosen[np.random.default_rng(seed).permutation(count)[:size]] = True
+    return chosen
+
+
+def _replay(model: ClusterModel, leaves: PyTree, children: np.ndarray, m: int):
+    """States of all nodes, and the costs `[m − 1]` of merges."""
+    if m == 1:
+        return leaves, np.zeros(0)
+    extra = jax.tree.leaves(leaves)[0].shape[0] - m
+    steps = np.pad(children.astype(np.int32), ((0, extra), (0, 0)))
+    nodes, costs = _nodes_and_costs(model, leaves, steps, np.int32(m))
+    return nodes, np.asarray(costs)[: m - 1]
+
+
+@jax.jit
+def _nodes_and_costs(model, leaves, children, num_points):
+    nodes = node_states(model, leaves, children, num_points)
+    first, second = take(nodes, children[:, 0]), take(nodes, children[:, 1])
+    unions = take(nodes, num_points + jnp.arange(len(children)))
+    return nodes, model.cost(first, second, unions)
+
+
+@dataclass(frozen=True)
+class _Lives:
+    """When nodes live, and the dearest of the merges in any time.
+
+    Attributes:
+        children: `[m − 1, 2]`.
+        birth: The step before which each node first exists, `[2m − 1]`.
+        death: The step that merges it.
+        cost: Merge costs by rank, and −inf.
+        dearest: Range maxima of ranks over steps.
+    """
+
+    children: np.ndarray
+    birth: np.ndarray
+    death: np.ndarray
+    cost: np.ndarray
+    dearest: RangeMax
+
+    @classmethod
+    def of(cls, children: np.ndarray, costs: np.ndarray) -> "_Lives":
+        """Lives of the nodes of a tree."""
+        steps = np.arange(len(costs))
+        birth = np.concatenate([np.zeros(len(costs) + 1, int), steps + 1])
+        death = np.full(len(birth), len(costs))
+        death[children] = steps[:, None]
+        by_rank = np.argsort(costs, kind="stable")
+        dearest = RangeMax(np.argsort(by_rank))
+        return cls(children, birth, death, np.append(costs[by_rank], -np.inf), dearest)
+
+    def most(self, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+        """The largest merge cost of steps [begin, end), −inf where there are none."""
+        return self.cost[self.dearest(begin, end)]
+
+    def of_life(self, nodes: np.ndarray) -> np.ndarray:
+        """The largest merge cost while nodes live, their own included."""
+        return self.most(self.birth[nodes], self.death[nodes] + 1)
+
+    def of_pairs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """The largest merge cost while both live, their own excepted.
+
+        −inf for those that never coexist, or that another pass covers: where the
+        second is merged before the first, and one order of two merged together.
+        """
+        begin = np.maximum(self.birth[first], self.birth[second])
+        end = self.death[first]
+        partners = end == self.death[second]
+        ours = np.where(partners, first < second, end < self.death[second])
+        return self.most(begin, np.where(ours, end + ~partners, 0))
+
+    def num_pairs(self, rows: np.ndarray) -> int:
+        """How many pairs it takes to compare rows with all alive at their merge."""
+        others = len(self.children) - self.death[: len(rows)][rows]
+        together = np.count_nonzero(np.all(rows[self.children], axis=1))
+        return int(np.sum(others) - together)
+
+
+def _worst(
+    model: ClusterModel, leaves: PyTree, nodes: PyTree, lives: _Lives, rows: np.ndarray
+) -> tuple[float, float, tuple[int, int] | None]:
+    """Excess, relative excess and the pair of the former."""
+    merges = len(lives.children)
+    size = jax.tree.leaves(leaves)[0].shape[0]
+    chunk = max(size // _CHUNKS, 128)
+    floor = _NEGLIGIBLE * np.sum(lives.cost[:-1]) / max(merges, 1)
+    floor = max(floor, np.finfo(float).tiny)
+    excess, relative, pair = 0.0, 0.0, None
+    shapes = Shapes.of(model, leaves)
+    for begin in range(0, merges, chunk):
+        end = min(begin + chunk, merges)
+        first = lives.children[begin:end].ravel()
+        there = np.flatnonzero((lives.birth < end) & (lives.death >= begin))
+        index = np.full(size + chunk, there[-1], np.int32)
+        index[: len(there)] = there
+        pool = Pool(model, _taken(nodes, index), shapes, len(there))
+        for u, v, limit in _in_question(pool, lives, there, first[rows[first]]):
+            places = np.searchsorted(there, u), np.searchsorted(there, v)
+            saved = limit - pool.costs(*places, limit)
+            worst = np.argmax(saved)
+            if saved[worst] > excess:
+                excess, pair = float(saved[worst]), (int(u[worst]), int(v[worst]))
+            shares = saved / np.maximum(limit, floor)
+            relative = max(relative, float(np.max(shares)))
+    return excess, relative, pair
+
+
+def _in_question(pool: Pool, lives: _Lives, there: np.ndarray, rows: np.ndarray):
+    """Nodes of pairs that bounds leave in question, and their limits, in batches."""
+    alive = np.arange(pool.capacity) < len(there)
+    for part in blocks(rows, pool.shapes.rows):
+        low = pool.bounds(np.searchsorted(there, part), alive).by_row
+        places = np.argwhere(~(low > lives.of_life(part)[:, None]))
+        for row, group in map(np.transpose, blocks(places, _GROUPS)):
+            slot = pool.columns_of(group)
+            row = np.broadcast_to(row[:, None], slot.shape)[slot < len(there)]
+            u, v = part[row], there[slot[slot < len(there)]]
+            limit = lives.of_pairs(u, v)
+            left = limit > -np.inf
+            if np.any(left):
+                yield u[left], v[left], limit[left]
