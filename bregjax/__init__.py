@@ -29,6 +29,7 @@ from bregjax.families import Multinomial as Multinomial
 from bregjax.families import Poisson as Poisson
 from bregjax.families import SphericalGaussian as SphericalGaussian
 from bregjax.hierarchy.agglomeration import agglomerate as agglomerate
+from bregjax.hierarchy.certificate import certify as certify
 from bregjax.hierarchy.costs import cluster_cost as cluster_cost
 from bregjax.hierarchy.costs import merge_cost as merge_cost
 from bregjax.hierarchy.dendrogram import Dendrogram as Dendrogram

@@ -7,6 +7,7 @@ from typing import Literal, overload
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from bregjax._checks import float_array, is_concrete
 from bregjax._typing import DataLike, PyTree
@@ -59,6 +60,7 @@ def agglomerate(
     weights: DataLike | None = None,
     engine: str = "auto",
     progress: bool = False,
+    mesh: Mesh | None = None,
     return_info: Literal[False] = False,
 ) -> Dendrogram: ...
 
@@ -72,6 +74,7 @@ def agglomerate(
     weights: DataLike | None = None,
     engine: str = "auto",
     progress: bool = False,
+    mesh: Mesh | None = None,
     return_info: Literal[True],
 ) -> tuple[Dendrogram, AgglomerationInfo]: ...
 
@@ -84,6 +87,7 @@ def agglomerate(
     weights: DataLike | None = None,
     engine: str = "auto",
     progress: bool = False,
+    mesh: Mesh | None = None,
     return_info: bool = False,
 ) -> Dendrogram | tuple[Dendrogram, AgglomerationInfo]:
     """Merge the two clusters of least cost until one is left: Algorithm 1.
@@ -116,6 +120,10 @@ def agglomerate(
             from the origin, come in any order among themselves. "windowed", and the
             costs reported, are not so limited.
         progress: Show a bar of the merges made ("windowed" alone; needs tqdm).
+        mesh: Devices to share the work and the memory of "windowed", which a mesh
+            implies: clusters are dealt out to all devices of it, blocks of rows go to
+            all, and each compares them with its own. For several hosts call the same
+            on each, after `jax.distributed.initialize`, with a mesh of all devices.
         return_info: Return also how the tree was found.
 
     Returns:
@@ -142,7 +150,7 @@ def agglomerate(
     """
     problem = resolve(x, family, smoothing, weights)
     if is_concrete(problem):
-        tree, info = _agglomerate_eagerly(problem, engine, progress=progress)
+        tree, info = _agglomerate_eagerly(problem, engine, mesh, progress=progress)
     else:
         tree, info = _agglomerate_traced(problem, engine)
     return (tree, info) if return_info else tree
@@ -157,18 +165,25 @@ def _agglomerate_traced(problem: Problem, engine: str):
     return tree, AgglomerationInfo(name)
 
 
-def _agglomerate_eagerly(problem: Problem, engine: str, *, progress: bool):
+def _agglomerate_eagerly(
+    problem: Problem, engine: str, mesh: Mesh | None, *, progress: bool
+):
     m = problem.num_points
     with precision(problem):
         full = padded(working_copy(problem))
-        name = _choose(engine, full)
+        name = _choose(_engine_for(mesh, engine), full)
         model, leaves, codes = leaves_and_codes(full)
         check_leaves(np.asarray(codes)[:m], problem)
         info = AgglomerationInfo(name)
         if name == "windowed":
             with merges_shown(m - 1, shown=progress) as report:
                 children, costs, details = windowed(
-                    model, leaves, m, labels=equal_rows(problem), report=report
+                    model,
+                    leaves,
+                    m,
+                    labels=equal_rows(problem),
+                    report=report,
+                    mesh=mesh,
                 )
             info = AgglomerationInfo(name, details)
         else:
@@ -182,6 +197,16 @@ def _agglomerate_eagerly(problem: Problem, engine: str, *, progress: bool):
         check_kinks(tree, problem)
     check_costs(tree.merge_costs, tree.children, problem)
     return tree, info
+
+
+def _engine_for(mesh: Mesh | None, engine: str) -> str:
+    if mesh is None:
+        return engine
+    if engine not in ("auto", "windowed"):
+        raise ValueError(
+            f'`engine` must be "windowed" or "auto" with a mesh; got {engine!r}.'
+        )
+    return "windowed"
 
 
 def _choose(engine: str, problem: Problem, *, traced: bool = False) -> str:

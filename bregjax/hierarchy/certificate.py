@@ -22,8 +22,9 @@ from bregjax.hierarchy._problem import (
 )
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy._walk import problem_with
-from bregjax.hierarchy._windowed.pool import Pool, Shapes, blocks
+from bregjax.hierarchy._windowed.pool import Pool, blocks
 from bregjax.hierarchy._windowed.range_max import RangeMax
+from bregjax.hierarchy._windowed.shapes import Shapes
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import (
     leaves_and_codes,
@@ -287,10 +288,10 @@ def _in_question(pool: Pool, lives: _Lives, there: np.ndarray, rows: np.ndarray)
     """Nodes of pairs that bounds leave in question, and their limits, in batches."""
     alive = np.arange(pool.capacity) < len(there)
     for part in blocks(rows, pool.shapes.rows):
-        low = pool.bounds(np.searchsorted(there, part), alive).by_row
-        places = np.argwhere(~(low > lives.of_life(part)[:, None]))
+        bounds = pool.bounds(np.searchsorted(there, part), alive)
+        places = np.argwhere(~(bounds.by_row > lives.of_life(part)[:, None]))
         for row, group in map(np.transpose, blocks(places, _GROUPS)):
-            slot = pool.columns_of(group)
+            slot = bounds.columns_of(group)
             row = np.broadcast_to(row[:, None], slot.shape)[slot < len(there)]
             u, v = part[row], there[slot[slot < len(there)]]
             limit = lives.of_pairs(u, v)

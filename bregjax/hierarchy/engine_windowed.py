@@ -4,13 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from jax.sharding import Mesh
 
 from bregjax._typing import PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._windowed.check import is_greedy
 from bregjax.hierarchy._windowed.frontier import Frontier
 from bregjax.hierarchy._windowed.merges import Merges, schedule
-from bregjax.hierarchy._windowed.pool import Pool, Shapes
+from bregjax.hierarchy._windowed.placement import Placement
+from bregjax.hierarchy._windowed.pool import Pool
+from bregjax.hierarchy._windowed.shapes import Shapes
 
 __all__ = ["WindowedInfo", "windowed"]
 
@@ -53,6 +56,7 @@ def windowed(
     *,
     labels: np.ndarray | None = None,
     report: Callable[[int], None] | None = None,
+    mesh: Mesh | None = None,
 ) -> tuple[np.ndarray, np.ndarray, WindowedInfo]:
     """Exact greedy agglomeration, many merges a round.
 
@@ -82,12 +86,13 @@ def windowed(
         labels: Numbers of points, `[num_points]`, equal only where points are equal
             and cost 0 to merge.
         report: Is called with the number of merges made so far, from time to time.
+        mesh: Devices to deal the clusters out to.
 
     Returns:
         Children `[num_points − 1, 2]`, int32; costs of the merges in the robust form,
         `[num_points − 1]`, those `replay` gives up to rounding; and what was done.
     """
-    run = _Run(model, leaves, num_points, report)
+    run = _Run(model, leaves, num_points, report, Placement(mesh))
     if labels is not None:
         run.merge_equals(labels)
     run.merge_all()
@@ -103,8 +108,10 @@ class _Run:
         leaves: PyTree,
         num_points: int,
         report: Callable[[int], None] | None,
+        placement: Placement,
     ) -> None:
-        pool = Pool(model, leaves, Shapes.of(model, leaves), num_points)
+        shapes = Shapes.of(model, leaves)
+        pool = Pool(model, leaves, shapes, num_points, placement)
         self.children = np.zeros((num_points - 1, 2), np.int32)
         self.costs = np.zeros(num_points - 1)
         self.info = WindowedInfo()
@@ -117,22 +124,25 @@ class _Run:
 
     def merge_equals(self, labels: np.ndarray) -> None:
         """Merge equal points, in pairs of pairs: as many rounds as doublings."""
+        frontier = self._frontier
+        of_slot = np.zeros(frontier.pool.capacity, labels.dtype)
+        of_slot[: len(labels)] = labels
         while True:
-            slots = self._frontier.active
-            slots = slots[np.argsort(labels[slots], kind="stable")]
-            equal = labels[slots[1:]] == labels[slots[:-1]]
-            start = np.flatnonzero(np.append(True, ~equal))
-            place = np.arange(len(slots))
-            place -= np.repeat(start, np.diff(np.append(start, len(slots))))
-            first = np.flatnonzero(equal & (place[:-1] % 2 == 0))
-            if not len(first):
+            slots = frontier.active
+            slots = slots[np.lexsort((self._node[slots], of_slot[slots]))]
+            equal = of_slot[slots[1:]] == of_slot[slots[:-1]]
+            run_starts = np.flatnonzero(np.append(True, ~equal))
+            lengths = np.diff(np.append(run_starts, len(slots)))
+            place = np.arange(len(slots)) - np.repeat(run_starts, lengths)
+            even = np.flatnonzero(equal & (place[:-1] % 2 == 0))
+            if not len(even):
                 break
-            first, second = slots[first], slots[first + 1]
-            union = self._frontier.unite(first, second)
-            labels = np.append(labels, labels[first])
+            first, second = slots[even], slots[even + 1]
+            union = frontier.unite(first, second)
+            of_slot[union] = of_slot[first]
             self._commit(first, second, union, np.zeros(len(union)))
-            kept = self._compact()
-            labels = labels[kept]
+            kept, moved = self._compact()
+            of_slot[moved] = of_slot[kept]
         self.info.duplicates = self._made
 
     def merge_all(self) -> None:
@@ -213,10 +223,10 @@ class _Run:
         if pool.room < self._left // 2 + 1 or self._left < 0.75 * pool.used:
             self._compact()
 
-    def _compact(self) -> np.ndarray:
-        kept = self._frontier.compact()
-        self._node[: len(kept)] = self._node[kept]
-        return kept
+    def _compact(self) -> tuple[np.ndarray, np.ndarray]:
+        kept, moved = self._frontier.compact()
+        self._node[moved] = self._node[kept]
+        return kept, moved
 
     def _commit(
         self,

@@ -98,13 +98,17 @@ class _Lives:
 
 def _insiders_wait(lives: _Lives, frontier: Frontier) -> bool:
     """Pairs of clusters that were born or died in the window, in tiles."""
-    inside = frontier.pool.gathered(lives.slot)
+    inside, moved = frontier.pool.gathered(lives.slot)
     count = len(lives.slot)
-    there = np.arange(inside.capacity) < count
+    there = np.zeros(inside.capacity, bool)
+    there[moved] = True
+    place = np.zeros(inside.capacity, np.int64)
+    place[moved] = np.arange(count)
     end = np.minimum(lives.death, lives.num_steps)
     limit = lives.cost[lives.latest(lives.birth, end)]
     for rows in blocks(np.arange(count), inside.shapes.rows):
-        u, v = _undecided(inside, rows, there, limit[rows])
+        pairs = _undecided(inside, moved[rows], there, limit[rows])
+        u, v = place[pairs[0]], place[pairs[1]]
         begin = np.maximum(lives.birth[u], lives.birth[v])
         end = np.minimum(lives.death[u], lives.death[v])
         partners = (lives.merge[u] == lives.merge[v]) & (lives.merge[u] >= 0)
@@ -136,8 +140,9 @@ def _undecided(
     pool: Pool, rows: np.ndarray, there: np.ndarray, limit: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pairs of rows with slots that may cost no more than the row's limit."""
-    row, group = np.nonzero(~(pool.bounds(rows, there).by_row > limit[:, None]))
-    column = pool.columns_of(group)
+    bounds = pool.bounds(rows, there)
+    row, group = np.nonzero(~(bounds.by_row > limit[:, None]))
+    column = bounds.columns_of(group)
     row = np.broadcast_to(rows[row][:, None], column.shape)
     valid = there[column]
     return row[valid], column[valid]

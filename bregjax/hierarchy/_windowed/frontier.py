@@ -127,25 +127,26 @@ class Frontier:
         self.search(new, newborn=True)
         return new
 
-    def compact(self) -> np.ndarray:
-        """Move living clusters to the first slots; where they were."""
+    def compact(self) -> tuple[np.ndarray, np.ndarray]:
+        """Move living clusters to the first slots; where they were, and are."""
         kept = self.active
+        moved = self.pool.compact(kept)
         place = np.zeros(self.pool.capacity, np.int64)
-        place[kept] = np.arange(len(kept))
-        self.pool.compact(kept)
+        place[kept] = moved
         for name in ("bound", "exact", "key"):
             values = getattr(self, name)
-            values[: len(kept)] = values[kept]
-        self.nearest[: len(kept)] = place[self.nearest[kept]]
-        self.alive[:] = np.arange(self.pool.capacity) < len(kept)
-        return kept
+            values[moved] = values[kept]
+        self.nearest[moved] = place[self.nearest[kept]]
+        self.alive[:] = False
+        self.alive[moved] = True
+        return kept, moved
 
     def search(self, rows: np.ndarray, *, newborn: bool = False) -> None:
         """Find the nearest of each row; where rows are newborn, make them known."""
         self.searches += len(rows)
         for part in blocks(rows, self.pool.shapes.rows):
             bounds = self.pool.bounds(part, self.alive)
-            cost, partner = self._nearest_of(part, bounds.by_row)
+            cost, partner = self._nearest_of(part, bounds)
             self.bound[part], self.nearest[part] = cost, partner
             self.exact[part] = True
             if newborn:
@@ -163,16 +164,19 @@ class Frontier:
         column, row = column[there], part[place[there]]
         self._improve(column, row, self.pool.costs(column, row, limit[column]))
 
-    def _nearest_of(self, rows: np.ndarray, low: np.ndarray):
-        """Cost and slot of the nearest of each row, from bounds by column group."""
+    def _nearest_of(
+        self, rows: np.ndarray, bounds: Bounds
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Cost and slot of the nearest of each row."""
+        low = bounds.by_row
         best = np.argmin(low, axis=1)
         here = np.arange(len(rows))
         least = np.full(len(rows), np.inf)
-        near = self._evaluate(rows, here, best, least)
+        near = self._evaluate(rows, here, bounds.columns_of(best), least)
         more = ~(low > least[:, None])  # NaN excludes nothing
         more[here, best] = False
         place, group = np.nonzero(more)
-        rest = self._evaluate(rows, place, group, least)
+        rest = self._evaluate(rows, place, bounds.columns_of(group), least)
         pairs = zip(near, rest, strict=True)
         places, columns, costs = (np.concatenate(pair) for pair in pairs)
         tied = costs == least[places]
@@ -188,14 +192,13 @@ class Frontier:
         self,
         rows: np.ndarray,
         places: np.ndarray,
-        groups: np.ndarray,
+        columns: np.ndarray,
         least: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Places, columns and costs of rows, by place, with members of column groups.
+        """Places, columns and costs of rows, by place, with living columns of groups.
 
         Lowers the least cost known of each row.
         """
-        columns = self.pool.columns_of(groups)
         places = np.broadcast_to(places[:, None], columns.shape)
         valid = self.alive[columns] & (columns != rows[places])
         places, columns = places[valid], columns[valid]

@@ -1,0 +1,44 @@
+"""The few sizes that the windowed engine's kernels are compiled for."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bregjax._typing import PyTree
+from bregjax.cluster_model import ClusterModel
+
+__all__ = ["Shapes"]
+
+# Numbers that one screened tile, and one batch of exact costs, work on.
+_TILE_ENTRIES = 2**20
+_PAIR_ENTRIES = 2**19
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Sizes of blocks, all powers of two.
+
+    Attributes:
+        rows: Rows of a screened block.
+        columns: Columns of a tile; a device's slots are a multiple.
+        group: Neighbouring pairs that share one bound.
+        pairs: Pairs of a batch.
+    """
+
+    rows: int
+    columns: int
+    group: int
+    pairs: int
+
+    @classmethod
+    def of(cls, model: ClusterModel, leaves: PyTree) -> "Shapes":
+        """Sizes at which temporaries stay in cache or, for large states, small."""
+        tile = _power_of_two(_TILE_ENTRIES / model.bound_size(leaves), 2**10, 2**17)
+        rows = min(256, _power_of_two(tile**0.5, 1, 2**17))
+        pairs = _power_of_two(_PAIR_ENTRIES / model.pair_size(leaves), 64, 2048)
+        group = min(model.bound_group, rows)
+        return cls(rows, min(512, tile // rows), group, pairs)
+
+
+def _power_of_two(fitting: float, low: int, high: int) -> int:
+    return int(2 ** np.floor(np.log2(np.clip(fitting, low, high))))

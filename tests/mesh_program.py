@@ -1,0 +1,89 @@
+"""Clusters over meshes of 1, 2, 4 and 8 simulated devices; run by `test_mesh.py`.
+
+Prints a JSON object: for each family whether all trees are equal, and for a block of
+bounds on each mesh the arguments' bytes a device and the largest result of a collective.
+"""
+
+import json
+import re
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+import bregjax as bj
+from bregjax.hierarchy._problem import build_leaves, resolve
+from bregjax.hierarchy._windowed import kernels
+from bregjax.hierarchy._windowed.placement import Placement
+from bregjax.hierarchy._windowed.pool import Pool
+from bregjax.hierarchy._windowed.shapes import Shapes
+
+DEVICES = (1, 2, 4, 8)
+ROWS, COLUMNS = 20_000, 64
+
+
+def mesh_of(count: int) -> Mesh:
+    return Mesh(np.array(jax.devices()[:count]), ("clusters",))
+
+
+def trees_agree(x: np.ndarray, family: str) -> bool:
+    alone = bj.agglomerate(x, family=family, engine="windowed")
+    return all(
+        np.array_equal(
+            bj.agglomerate(x, family=family, mesh=mesh_of(count)).children,
+            alone.children,
+        )
+        for count in DEVICES
+    )
+
+
+def block_of_bounds(count: int) -> dict[str, int]:
+    """Of the compiled program that screens a block of rows."""
+    x = np.random.default_rng(0).normal(size=(ROWS, COLUMNS)).astype(np.float32)
+    model, leaves = build_leaves(resolve(x, "ward", None, None))
+    shapes = Shapes.of(model, leaves)
+    placement = Placement(mesh_of(count))
+    pool = Pool(model, leaves, shapes, ROWS, placement)
+    compiled = kernels.bounds.lower(
+        model,
+        pool.states,
+        np.ones(pool.capacity, bool),
+        np.zeros(shapes.rows, np.int32),
+        np.int32(ROWS),
+        placement,
+        (shapes.columns, shapes.group),
+    ).compile()
+    states = sum(
+        leaf.addressable_shards[0].data.nbytes for leaf in jax.tree.leaves(pool.states)
+    )
+    collective = re.compile(
+        r"= \(?([a-z0-9]+)\[([\d,]*)\][^=]*"
+        r"(?:all-reduce|all-gather|all-to-all|collective-permute)(?:-start)?\("
+    )
+    sizes = [
+        int(np.prod([int(n) for n in shape.split(",") if n] or [1]))
+        for _, shape in collective.findall(compiled.as_text())
+    ]
+    return {
+        "states": states,
+        "temporaries": compiled.memory_analysis().temp_size_in_bytes,
+        "largest_collective": max(sizes, default=0),
+        "bounds": shapes.rows * pool.capacity // shapes.group,
+        "data": ROWS * COLUMNS,
+    }
+
+
+if __name__ == "__main__":
+    rng = np.random.default_rng(0)
+    normal = rng.normal(size=(131, 3))  # no multiple of 8
+    data = {
+        "ward": normal,
+        "poisson": rng.gamma(0.5, size=(131, 3)),
+        "diagonal_gaussian": normal,
+        "gaussian": normal,
+    }
+    agree = {family: trees_agree(x, family) for family, x in data.items()}
+    ties = np.repeat(rng.normal(size=(5, 2)), 20, axis=0)
+    agree["duplicates"] = trees_agree(ties, "ward")
+    blocks = {str(count): block_of_bounds(count) for count in DEVICES}
+    print(json.dumps({"agree": agree, "blocks": blocks}))

@@ -1,0 +1,68 @@
+"""One tree on 1, 2, 4 and 8 devices, and what moves between them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import Mesh
+
+from bregjax.hierarchy.agglomeration import agglomerate
+
+PROGRAM = Path(__file__).with_name("mesh_program.py")
+
+
+@pytest.fixture(scope="module")
+def report():
+    """What `mesh_program.py` prints, in a process with eight simulated devices."""
+    flags = "--xla_force_host_platform_device_count=8"
+    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, PROGRAM],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case", ["ward", "poisson", "diagonal_gaussian", "gaussian", "duplicates"]
+)
+def test_trees_are_the_same_on_any_number_of_devices(report, case):
+    assert report["agree"][case]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_memory_falls_with_the_number_of_devices(report, count):
+    alone, shared = report["blocks"]["1"], report["blocks"][str(count)]
+    assert shared["states"] <= 1.2 * alone["states"] / count
+    assert shared["temporaries"] <= alone["temporaries"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_no_collective_moves_the_data(report, count):
+    block = report["blocks"][str(count)]
+    # Least bounds of groups go to all, as do the states of one block of rows.
+    assert 0 < block["largest_collective"] <= block["bounds"] < block["data"]
+
+
+def test_a_mesh_implies_the_windowed_engine():
+    mesh = Mesh(np.array(jax.devices()[:1]), ("clusters",))
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    tree, info = agglomerate(x, family="ward", mesh=mesh, return_info=True)
+    assert info.engine == "windowed"
+    alone = agglomerate(x, family="ward", engine="windowed")
+    np.testing.assert_array_equal(tree.children, alone.children)
+    with pytest.raises(ValueError, match='"windowed" or "auto" with a mesh'):
+        agglomerate(x, family="ward", mesh=mesh, engine="matrix")
