@@ -220,7 +220,7 @@ class _Run:
 
     def _make_room(self) -> None:
         pool = self._frontier.pool
-        if pool.room < self._left // 2 + 1 or self._left < 0.75 * pool.used:
+        if pool.room < self._left // 2 + 1 or self._left < 0.85 * pool.used:
             self._compact()
 
     def _compact(self) -> tuple[np.ndarray, np.ndarray]:

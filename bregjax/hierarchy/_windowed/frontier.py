@@ -1,10 +1,11 @@
-"""For every living cluster its nearest, or a lower bound on what that costs."""
+"""The living clusters, and for each the nearest."""
 
 import dataclasses
 from typing import Any
 
 import numpy as np
 
+from bregjax.hierarchy._windowed.nearest import TwoNearest
 from bregjax.hierarchy._windowed.pool import Bounds, Pool, blocks
 
 __all__ = ["Frontier"]
@@ -14,26 +15,23 @@ __all__ = ["Frontier"]
 class Frontier:
     """What is known of the clusters in the slots of a pool, on the host.
 
-    A new cluster meets all others when it is born. So a cluster whose nearest has gone
-    keeps a valid lower bound, the cost of that nearest: those older are no nearer, and
-    those younger have been seen. It is searched for again when its bound comes first.
+    A new cluster meets all others when it is born. So where the nearest of a cluster
+    has gone and its second nearest too, what the latter cost is a lower bound: those
+    older are no nearer, and those younger have been seen. It is searched for again when
+    its bound comes first.
 
     Attributes:
         pool: The clusters' states.
         alive: Slots that hold a cluster not yet merged, `[capacity]`.
-        bound: Least cost of a merge, or a lower bound of it.
-        nearest: The slot with which it costs that; means nothing where not exact.
-        exact: Whether `bound` is the cost with `nearest`, a living cluster.
-        key: Random-looking numbers, those of pairs (see `pair_keys`) break ties.
+        near: The two nearest of each.
+        key: Random-looking numbers, those of pairs (see `keys`) break ties.
         searches: Rows searched so far.
         rescans: Those among them that were searched again.
     """
 
     pool: Pool
     alive: np.ndarray
-    bound: np.ndarray
-    nearest: np.ndarray
-    exact: np.ndarray
+    near: TwoNearest
     key: np.ndarray
     searches: int = 0
     rescans: int = 0
@@ -45,11 +43,24 @@ class Frontier:
         return cls(
             pool=pool,
             alive=np.arange(size) < pool.used,
-            bound=np.full(size, -np.inf),
-            nearest=np.zeros(size, np.int64),
-            exact=np.zeros(size, bool),
+            near=TwoNearest.unknown(size),
             key=_mixed(np.arange(size, dtype=np.uint32)),
         )
+
+    @property
+    def bound(self) -> np.ndarray:
+        """Least cost of a merge of each cluster, or a lower bound of it."""
+        return self.near.bound[0]
+
+    @property
+    def nearest(self) -> np.ndarray:
+        """The slot with which it costs that; means nothing where not exact."""
+        return self.near.slot[0]
+
+    @property
+    def exact(self) -> np.ndarray:
+        """Whether `bound` is the cost with `nearest`, a living cluster."""
+        return self.near.exact[0]
 
     @property
     def active(self) -> np.ndarray:
@@ -58,9 +69,8 @@ class Frontier:
 
     def snapshot(self) -> dict[str, Any]:
         """What `restore` returns to."""
-        arrays = ("alive", "bound", "nearest", "exact", "key")
-        saved: dict[str, Any] = {name: getattr(self, name).copy() for name in arrays}
-        return saved | {"used": self.pool.used}
+        saved = {"alive": self.alive.copy(), "key": self.key.copy()}
+        return saved | {"near": self.near.copy(), "used": self.pool.used}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Undo all merges since a snapshot, as long as the pool wasn't compacted."""
@@ -115,9 +125,10 @@ class Frontier:
         """Replace pairs of clusters by their unions; the slots of these."""
         new = self.pool.append(first, second)
         self.alive[first] = self.alive[second] = False
-        self.exact &= self.alive[self.nearest] & self.alive
+        self.near.forget_dead(self.alive)
         self.key[new] = _mixed(self.keys(first, second))
-        self.bound[new] = -np.inf
+        self.near.bound[:, new] = -np.inf
+        self.near.exact[:, new] = False
         self.alive[new] = True
         return new
 
@@ -133,28 +144,29 @@ class Frontier:
         moved = self.pool.compact(kept)
         place = np.zeros(self.pool.capacity, np.int64)
         place[kept] = moved
-        for name in ("bound", "exact", "key"):
-            values = getattr(self, name)
-            values[moved] = values[kept]
-        self.nearest[moved] = place[self.nearest[kept]]
+        self.key[moved] = self.key[kept]
+        near = self.near
+        near.bound[:, moved] = near.bound[:, kept]
+        near.exact[:, moved] = near.exact[:, kept]
+        near.slot[:, moved] = place[near.slot[:, kept]]
         self.alive[:] = False
         self.alive[moved] = True
         return kept, moved
 
     def search(self, rows: np.ndarray, *, newborn: bool = False) -> None:
-        """Find the nearest of each row; where rows are newborn, make them known."""
+        """Find the two nearest of each row; where rows are newborn, make them known."""
         self.searches += len(rows)
         for part in blocks(rows, self.pool.shapes.rows):
             bounds = self.pool.bounds(part, self.alive)
-            cost, partner = self._nearest_of(part, bounds)
-            self.bound[part], self.nearest[part] = cost, partner
-            self.exact[part] = True
+            places, columns, costs = self._nearest_of(part, bounds)
+            self.near.clear(part)
+            self.near.insert(part[places], columns, costs, self.key)
             if newborn:
                 self._announce(part, bounds, rows)
 
     def _announce(self, part: np.ndarray, bounds: Bounds, newborn: np.ndarray) -> None:
-        """Make newborn rows known to older clusters that they are nearest to."""
-        limit = np.where(self.alive, self.bound, -np.inf)
+        """Make newborn rows known to older clusters that they are near to."""
+        limit = np.where(self.alive, self.near.bound[1], -np.inf)
         limit[newborn] = -np.inf
         limit = limit[: bounds.by_column.shape[1]]
         group, column = np.nonzero(~(bounds.by_column > limit))
@@ -162,31 +174,34 @@ class Frontier:
         column = np.broadcast_to(column[:, None], place.shape)
         there = place < len(part)
         column, row = column[there], part[place[there]]
-        self._improve(column, row, self.pool.costs(column, row, limit[column]))
+        costs = self.pool.costs(column, row, limit[column])
+        self.near.insert(column, row, costs, self.key)
 
     def _nearest_of(
         self, rows: np.ndarray, bounds: Bounds
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Cost and slot of the nearest of each row."""
-        low = bounds.by_row
-        best = np.argmin(low, axis=1)
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Pairs that may be the two nearest of each row: place, column and cost."""
+        low = bounds.by_row.copy()
         here = np.arange(len(rows))
-        least = np.full(len(rows), np.inf)
-        near = self._evaluate(rows, here, bounds.columns_of(best), least)
-        more = ~(low > least[:, None])  # NaN excludes nothing
-        more[here, best] = False
+        least = np.full((2, len(rows)), np.inf)
+        best = np.argmin(low, axis=1)
+        low[here, best] = np.inf
+        next_best = np.argmin(low, axis=1)
+        found = [
+            self._evaluate(
+                rows,
+                np.concatenate([here, here]),
+                bounds.columns_of(np.concatenate([best, next_best])),
+                least,
+            )
+        ]
+        more = ~(low > least[1][:, None])  # NaN excludes nothing
+        more[here, best] = more[here, next_best] = False
         place, group = np.nonzero(more)
-        rest = self._evaluate(rows, place, bounds.columns_of(group), least)
-        pairs = zip(near, rest, strict=True)
-        places, columns, costs = (np.concatenate(pair) for pair in pairs)
-        tied = costs == least[places]
-        places, columns = places[tied], columns[tied]
-        keys = self.keys(rows[places], columns)
-        order = np.lexsort((columns, keys, places))
-        places, first = np.unique(places[order], return_index=True)
-        nearest = np.zeros(len(rows), np.int64)
-        nearest[places] = columns[order][first]
-        return least, nearest
+        found.append(self._evaluate(rows, place, bounds.columns_of(group), least))
+        places, columns, costs = map(np.concatenate, zip(*found, strict=True))
+        matter = costs <= least[1, places]
+        return places[matter], columns[matter], costs[matter]
 
     def _evaluate(
         self,
@@ -197,27 +212,13 @@ class Frontier:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Places, columns and costs of rows, by place, with living columns of groups.
 
-        Lowers the least cost known of each row.
+        Lowers the two least costs known of each row.
         """
         places = np.broadcast_to(places[:, None], columns.shape)
         valid = self.alive[columns] & (columns != rows[places])
         places, columns = places[valid], columns[valid]
         costs = self.pool.least_costs(places, rows[places], columns, least)
         return places, columns, costs
-
-    def _improve(self, slots: np.ndarray, others: np.ndarray, costs: np.ndarray):
-        """Make pairs known to the clusters in `slots` that they are nearest to."""
-        keys = self.keys(slots, others)
-        level = (costs == self.bound[slots]) & self.exact[slots]
-        known = self.keys(slots, self.nearest[slots])
-        better = (costs < self.bound[slots]) | (level & (keys < known))
-        slots, others = slots[better], others[better]
-        costs, keys = costs[better], keys[better]
-        order = np.lexsort((others, keys, costs, slots))
-        slots, first = np.unique(slots[order], return_index=True)
-        self.bound[slots] = costs[order][first]
-        self.nearest[slots] = others[order][first]
-        self.exact[slots] = True
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._windowed import kernels
+from bregjax.hierarchy._windowed.nearest import push_least
 from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.shapes import Shapes
 
@@ -94,7 +95,7 @@ class Pool:
     def bounds(self, rows: np.ndarray, alive: np.ndarray) -> Bounds:
         """Screen at most `shapes.rows` slots `[b]` against those that are alive."""
         shapes, p = self.shapes, self.placement.num_devices
-        small = max(shapes.rows // 8, shapes.group)
+        small = max(shapes.rows // 4, shapes.group)
         size = shapes.rows if len(rows) > small else small
         found = kernels.bounds(
             self.model,
@@ -134,28 +135,28 @@ class Pool:
         second: np.ndarray,
         least: np.ndarray,
     ) -> np.ndarray:
-        """Costs as `costs` gives them, of which those least in each place matter.
+        """Costs as `costs` gives them, of which the two least in each place matter.
 
         Args:
             place: Numbers of places, `[p]`.
             first: Slots.
             second: Slots.
-            least: What matters no more in each place, `[places]`; is lowered.
+            least: The two least known in each place, `[2, places]`; are lowered.
         """
         if not self._has_pair_bound:
             costs = self._map(kernels.costs, first, second)
-            np.minimum.at(least, place, costs)
+            push_least(least, place, costs)
             return costs
         low = self._low(first, second)
-        hope = np.full(len(least), np.inf)
-        np.minimum.at(hope, place, low)
-        best = low == hope[place]
+        hope = np.full_like(least, np.inf)
+        push_least(hope, place, low)
+        best = low <= hope[1, place]
         costs = np.full(len(first), np.inf)
         for part in (np.flatnonzero(best), np.flatnonzero(~best)):
             costs[part] = self._costs_within(
-                first[part], second[part], low[part], least[place[part]]
+                first[part], second[part], low[part], least[1, place[part]]
             )
-            np.minimum.at(least, place[part], costs[part])
+            push_least(least, place[part], costs[part])
         return costs
 
     def append(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
