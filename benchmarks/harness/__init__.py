@@ -1,0 +1,1 @@
+"""What `engines.py` and `gpu.py` share."""

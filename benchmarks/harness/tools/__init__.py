@@ -1,0 +1,1 @@
+"""One module a library; each function clusters rows and gives an `Outcome`."""
