@@ -90,6 +90,14 @@ class ClusterModel(abc.ABC):
         """Numbers that the bound of one pair works on; engines size tiles by it."""
         return self.pair_size(state)
 
+    def prepared(self, leaves: PyTree) -> "ClusterModel":
+        """The model ready to screen unions of these leaves, all alike in one program.
+
+        Where something made once, such as a table, makes bounds cheap.
+        """
+        del leaves
+        return self
+
     def screen(self, rows: PyTree, like: PyTree) -> Callable[[PyTree], Array]:
         """Cheap lower bounds of the costs of some rows with any columns.
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import jax
 import numpy as np
 from jax.sharding import Mesh
 
@@ -110,6 +111,7 @@ class _Run:
         report: Callable[[int], None] | None,
         placement: Placement,
     ) -> None:
+        model = jax.jit(type(model).prepared)(model, leaves)
         shapes = Shapes.of(model, leaves)
         pool = Pool(model, leaves, shapes, num_points, placement)
         self.children = np.zeros((num_points - 1, 2), np.int32)
