@@ -98,7 +98,9 @@ class ClusterModel(abc.ABC):
         del leaves
         return self
 
-    def screen(self, rows: PyTree, like: PyTree) -> Callable[[PyTree], Array]:
+    def screen(
+        self, rows: PyTree, like: PyTree, dtype: jnp.dtype
+    ) -> Callable[[PyTree], Array]:
         """Cheap lower bounds of the costs of some rows with any columns.
 
         Never above `merge_cost`, its own rounding included; NaN excludes nothing. An
@@ -108,11 +110,13 @@ class ClusterModel(abc.ABC):
         Args:
             rows: States `[k]`. What needs only these is done once.
             like: A state `[1]` that many columns may resemble, as a single point does.
+            dtype: The precision to work in: float32 may do where states are float64,
+                as long as bounds allow for its rounding. It may be ignored.
 
         Returns:
             A function from states `[m]` to bounds `[k, m]`.
         """
-        del like
+        del like, dtype
         rows = jax.tree.map(lambda leaf: leaf[:, None], rows)
 
         def bound(columns: PyTree) -> Array:
@@ -123,7 +127,8 @@ class ClusterModel(abc.ABC):
 
     def lower_bound(self, a: PyTree, b: PyTree) -> Array:
         """Lower bounds of the costs of all pairs, `[k, m]` from `[k]` and `[m]`."""
-        return self.screen(a, jax.tree.map(lambda leaf: leaf[:1], b))(b)
+        like = jax.tree.map(lambda leaf: leaf[:1], b)
+        return self.screen(a, like, jnp.result_type(float))(b)
 
     def pair_bound(self, a: PyTree, b: PyTree) -> Array | None:
         """A closer lower bound of the cost of single pairs; leading axes broadcast.
@@ -218,12 +223,14 @@ class BregmanModel(ClusterModel):
         bound = pair_bound(self.function)
         return super().bound_size(state) if bound is None else bound.numbers
 
-    def screen(self, rows: MeanState, like: MeanState) -> Callable[[MeanState], Array]:
+    def screen(
+        self, rows: MeanState, like: MeanState, dtype: jnp.dtype
+    ) -> Callable[[MeanState], Array]:
         """By matrix products, where the function has such a bound."""
         bound = pair_bound(self.function)
         if bound is None:
-            return super().screen(rows, like)
-        by_means = bound.screen(rows.weight, rows.mean)
+            return super().screen(rows, like, dtype)
+        by_means = bound.screen(rows.weight, rows.mean, dtype)
         return lambda columns: by_means(columns.weight, columns.mean)
 
     def cost(self, a: MeanState, b: MeanState, union: MeanState) -> Array:

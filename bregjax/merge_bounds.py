@@ -28,11 +28,10 @@ __all__ = [
     "less_rounding",
     "log_of_product",
     "pair_bound",
-    "squared_distances",
 ]
 
 
-Screen = Callable[[Array, Array], Callable[[Array, Array], Array]]
+Screen = Callable[[Array, Array, jnp.dtype], Callable[[Array, Array], Array]]
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,9 @@ class PairBound:
     """A lower bound of Δ for all pairs, and what an engine sizes its work by.
 
     Attributes:
-        screen: From the weights `[k]` and means `[k, n]` of rows to a function, from
-            weights `[m]` and means `[m, n]` of columns to bounds `[k, m]`.
+        screen: From the weights `[k]` and means `[k, n]` of rows, and the precision to
+            work in, to a function from weights `[m]` and means `[m, n]` of columns to
+            bounds `[k, m]`.
         group: Pairs that may share one bound, a power of two: many where the bound is
             close and the cost cheap.
         numbers: Numbers a pair in temporaries; few where nothing is `[k, m, n]`.
@@ -65,11 +65,10 @@ def _scaled(function: Scaled) -> PairBound | None:
     if inner is None:
         return None
 
-    def screen(w_a, t_a):
-        bound = inner.screen(w_a, t_a)
-        return lambda w_b, t_b: (
-            bound(w_b, t_b) * jnp.asarray(function.factor, t_a.dtype)
-        )
+    def screen(w_a, t_a, dtype):
+        bound = inner.screen(w_a, t_a, dtype)
+        factor = jnp.asarray(function.factor, dtype)
+        return lambda w_b, t_b: bound(w_b, t_b) * factor
 
     return PairBound(screen, inner.group, inner.numbers)
 
@@ -79,8 +78,8 @@ def _squared_norm(function: SquaredNorm) -> PairBound:
     """The cost itself, ½ (w_a w_b / w) ‖a − b‖²."""
     del function
 
-    def screen(w_a, t_a):
-        distances = distances_from(t_a)
+    def screen(w_a, t_a, dtype):
+        distances, w_a = distances_from(t_a, dtype), w_a.astype(dtype)
         return lambda w_b, t_b: 0.5 * _harmonic(w_a, w_b) * distances(t_b)
 
     return PairBound(screen, group=8)
@@ -90,7 +89,7 @@ def _squared_norm(function: SquaredNorm) -> PairBound:
 @pair_bound.register(SimplexEntropy)
 def _entropy(function: ConvexFunction) -> PairBound:
     del function
-    return PairBound(_hellinger, group=2)
+    return PairBound(_hellinger, group=4)
 
 
 @pair_bound.register
@@ -99,14 +98,14 @@ def _binary_entropy(function: BinaryEntropy) -> PairBound:
     del function
     both = lambda t: jnp.concatenate([t, 1 - t], axis=-1)
 
-    def screen(w_a, t_a):
-        bound = _hellinger(w_a, both(t_a))
+    def screen(w_a, t_a, dtype):
+        bound = _hellinger(w_a, both(t_a), dtype)
         return lambda w_b, t_b: bound(w_b, both(t_b))
 
-    return PairBound(screen, group=2)
+    return PairBound(screen, group=4)
 
 
-def _hellinger(w_a: Array, t_a: Array) -> Callable[[Array, Array], Array]:
+def _hellinger(w_a: Array, t_a: Array, dtype) -> Callable[[Array, Array], Array]:
     """Δ ≥ 2 κ (w_a w_b / w) ‖√a − √b‖² for sums of a log a, by matrix product.
 
     κ = −log p / (2 (1 − p)), p ≥ ½ the larger share of the weight; its series in
@@ -120,13 +119,16 @@ def _hellinger(w_a: Array, t_a: Array) -> Callable[[Array, Array], Array]:
     r = 0, where −p log p ≥ 2 κ p q, and, with the roles of a and b exchanged, at
     r = ∞, where −q log q ≥ 2 κ p q. The first decides where p is the larger.
     """
-    distances = distances_from(jnp.sqrt(t_a))
+    distances = distances_from(jnp.sqrt(t_a), dtype)
+    w_a = w_a.astype(dtype)[:, None]
 
     def bound(w_b: Array, t_b: Array) -> Array:
-        total = w_a[:, None] + w_b[None]
-        q = jnp.minimum(w_a[:, None], w_b[None]) / total
+        w_b = w_b.astype(dtype)[None]
+        share = 1 / (w_a + w_b)
+        q = jnp.minimum(w_a, w_b) * share
         twice_kappa = 1 + q * (1 / 2 + q * (1 / 3 + q / 4))
-        return twice_kappa * _harmonic(w_a, w_b) * distances(jnp.sqrt(t_b))
+        slack = 1 - 16 * jnp.finfo(dtype).eps
+        return (slack * twice_kappa) * (w_a * w_b * share) * distances(jnp.sqrt(t_b))
 
     return bound
 
@@ -136,20 +138,20 @@ def _burg(function: Burg) -> PairBound:
     """The cost, w Σ log c − w_a Σ log a − w_b Σ log b, less its rounding."""
     del function
 
-    def screen(w_a, t_a):
+    def screen(w_a, t_a, dtype):
         scale = jnp.mean(t_a, axis=0, keepdims=True)
-        t_a = t_a / scale
-        w_a = w_a[:, None]
+        t_a = (t_a / scale).astype(dtype)
+        w_a = w_a.astype(dtype)[:, None]
         log_a = jnp.sum(jnp.log(t_a), axis=-1)[:, None]
 
         def bound(w_b, t_b):
-            t_b = (t_b / scale).T
+            t_b = (t_b / scale).astype(dtype).T
             log_b = jnp.sum(jnp.log(t_b), axis=0)[None]
-            w_b = w_b[None]
+            w_b = w_b.astype(dtype)[None]
             total = w_a + w_b
             p, q = w_a / total, w_b / total
             term = lambda k: p * t_a[:, k, None] + q * t_b[k][None]
-            logs = log_of_product(term, t_a.shape[-1], t_a.dtype)
+            logs = log_of_product(term, t_a.shape[-1], dtype)
             return less_rounding(total, logs, w_a, log_a, w_b, log_b, t_a)
 
         return bound
@@ -168,10 +170,10 @@ def log_of_product(term: Callable[[int], Array], count: int, dtype) -> Array:
     """Σ_k log term(k), with one logarithm for several factors; NaN on overflow.
 
     Factors should be of order 1: the product of so many stays in range for factors
-    from 1e-38 to 1e38 in float64, 1e-9 to 1e9 in float32. One that leaves it gives NaN
+    from 1e-38 to 1e38 in float64, 1e-4 to 1e4 in float32. One that leaves it gives NaN
     or −inf, which exclude nothing.
     """
-    together = 8 if jnp.finfo(dtype).bits == 64 else 4
+    together = 8
     out = 0.0
     for start in range(0, count, together):
         factors = [term(k) for k in range(start, min(start + together, count))]
@@ -180,32 +182,35 @@ def log_of_product(term: Callable[[int], Array], count: int, dtype) -> Array:
     return jnp.where(out < jnp.inf, out, jnp.nan)
 
 
-def squared_distances(a: Array, b: Array) -> Array:
-    """‖a_i − b_j‖² from below, `[k, m]` of `[k, n]` and `[m, n]`, by matrix product.
+def distances_from(a: Array, dtype) -> Callable[[Array], Array]:
+    """From `b` `[m, n]` to ‖a_i − b_j‖² from below, `[k, m]`, by matrix product.
 
     ‖a‖² + ‖b‖² − 2⟨a, b⟩ about the mean of the rows of `a`, less a bound of its
-    rounding, 2 (n + 4) eps (‖a‖² + ‖b‖²).
+    rounding, (3n + 16) eps (‖a‖² + ‖b‖²); NaN where that would overflow. All three
+    terms are one product of vectors with two entries more.
     """
-    return distances_from(a)(b)
-
-
-def distances_from(a: Array) -> Callable[[Array], Array]:
-    """`squared_distances`, with what needs only `a` done once."""
+    n = a.shape[-1]
     centre = jnp.mean(a, axis=0, keepdims=True)
-    a = a - centre
-    slack = 2 * (a.shape[-1] + 4) * jnp.finfo(a.dtype).eps
-    norm_a = (1 - slack) * jnp.sum(a * a, axis=-1)
+    info = jnp.finfo(dtype)
+
+    def centred(x: Array) -> tuple[Array, Array]:
+        x = (x - centre).astype(dtype)
+        norm = jnp.sum(x * x, axis=-1, keepdims=True)
+        norm = jnp.where(norm < info.max / 8, norm, jnp.nan)
+        return x, (1 - (3 * n + 16) * info.eps) * norm
+
+    a, norm_a = centred(a)
+    left = jnp.concatenate([-2 * a, norm_a, jnp.ones_like(norm_a)], axis=-1)
 
     def to(b: Array) -> Array:
-        b = b - centre
-        norm_b = (1 - slack) * jnp.sum(b * b, axis=-1)
-        products = jnp.matmul(-2 * a, b.T, precision="highest")
-        return norm_a[:, None] + norm_b[None] + products
+        b, norm_b = centred(b)
+        right = jnp.concatenate([b, jnp.ones_like(norm_b), norm_b], axis=-1)
+        return jnp.matmul(left, right.T, precision="highest")
 
     return to
 
 
 def _harmonic(w_a: Array, w_b: Array) -> Array:
-    """w_a w_b / (w_a + w_b) of all pairs, from below."""
-    slack = 1 - 8 * jnp.finfo(w_a.dtype).eps
-    return slack / (1 / w_a[:, None] + 1 / w_b[None])
+    """w_a w_b / (w_a + w_b) of all pairs, from below, in the precision of `w_a`."""
+    slack = 1 - 16 * jnp.finfo(w_a.dtype).eps
+    return slack / (1 / w_a[:, None] + 1 / w_b.astype(w_a.dtype)[None])

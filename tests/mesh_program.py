@@ -52,6 +52,7 @@ def block_of_bounds(count: int) -> dict[str, int]:
         np.int32(ROWS),
         placement,
         (shapes.columns, shapes.group),
+        pool.screen_dtype,
     ).compile()
     states = sum(
         leaf.addressable_shards[0].data.nbytes for leaf in jax.tree.leaves(pool.states)

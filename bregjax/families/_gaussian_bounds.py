@@ -14,7 +14,6 @@ from bregjax.merge_bounds import (
     distances_from,
     less_rounding,
     log_of_product,
-    squared_distances,
 )
 
 if TYPE_CHECKING:
@@ -26,59 +25,75 @@ __all__ = ["screen_diagonal", "screen_full", "screen_spherical"]
 _MARGINAL = 8
 
 
-def screen_diagonal(rows: "GaussianState") -> Callable[["GaussianState"], Array]:
+def screen_diagonal(
+    rows: "GaussianState", dtype: jnp.dtype
+) -> Callable[["GaussianState"], Array]:
     """The cost itself, ½ [w Σ log v − w_a Σ log v_a − w_b Σ log v_b], less rounding.
 
-    One logarithm for several coordinates, of variances in units of the rows'.
+    One logarithm for several coordinates, of variances in units of the rows'. Means m
+    in such units, rounded, are wrong by eps |m|, which moves log v by at most
+    2 eps (|m_a| / √v_a + |m_b| / √v_b), as v ≥ p v_a + pq δ².
     """
     scale = jnp.mean(rows.moments.covariance, axis=0, keepdims=True)
-    mean_a, v_a = rows.moments.mean, rows.moments.covariance / scale
-    log_a = jnp.sum(jnp.log(v_a), axis=-1)[:, None]
-    w_a = rows.weight[:, None]
+    centre = jnp.mean(rows.moments.mean, axis=0, keepdims=True)
+    eps = jnp.finfo(dtype).eps
+
+    def scaled(state):
+        mean = (state.moments.mean - centre) / jnp.sqrt(scale)
+        mean, variance = (
+            x.astype(dtype).T for x in (mean, state.moments.covariance / scale)
+        )
+        reach = jnp.sum(jnp.abs(mean) / jnp.sqrt(variance), axis=0)
+        log = jnp.sum(jnp.log(variance), axis=0)
+        return state.weight.astype(dtype), mean, variance, log, 2 * eps * reach
+
+    weight, mean_a, v_a, log_a, error_a = scaled(rows)
+    w_a, log_a, error_a = weight[:, None], log_a[:, None], error_a[:, None]
 
     def bound(columns: "GaussianState") -> Array:
-        mean_b, v_b = columns.moments.mean.T, (columns.moments.covariance / scale).T
-        log_b = jnp.sum(jnp.log(v_b), axis=0)[None]
-        w_b = columns.weight[None]
+        weight, mean_b, v_b, log_b, error_b = scaled(columns)
+        w_b = weight[None]
         total = w_a + w_b
         p, q = w_a / total, w_b / total
         spread = p * q
 
         def variance(k: int) -> Array:
-            delta = mean_a[:, k, None] - mean_b[k][None]
-            inner = p * v_a[:, k, None] + q * v_b[k][None]
-            return inner + spread * (delta * delta / scale[0, k])
+            delta = mean_a[k][:, None] - mean_b[k][None]
+            inner = p * v_a[k][:, None] + q * v_b[k][None]
+            return inner + spread * (delta * delta)
 
-        logs = log_of_product(variance, v_a.shape[-1], v_a.dtype)
-        return 0.5 * less_rounding(total, logs, w_a, log_a, w_b, log_b, v_a)
+        logs = log_of_product(variance, len(v_a), dtype)
+        logs = logs - (error_a + error_b[None])
+        return 0.5 * less_rounding(total, logs, w_a, log_a, w_b, log_b[None], v_a.T)
 
     return bound
 
 
-def screen_spherical(rows: "GaussianState") -> Callable[["GaussianState"], Array]:
+def screen_spherical(
+    rows: "GaussianState", dtype: jnp.dtype
+) -> Callable[["GaussianState"], Array]:
     """The cost itself, ½ d [w log v − w_a log v_a − w_b log v_b], less rounding."""
     dim = rows.moments.mean.shape[-1]
     scale = jnp.mean(rows.moments.covariance)
-    v_a = rows.moments.covariance / scale
-    w_a, log_a = rows.weight[:, None], jnp.log(v_a)[:, None]
+    distances_to = distances_from(rows.moments.mean / jnp.sqrt(scale), dtype)
+    w_a = rows.weight.astype(dtype)[:, None]
+    v_a = (rows.moments.covariance / scale).astype(dtype)[:, None]
+    log_a = jnp.log(v_a)
 
     def bound(columns: "GaussianState") -> Array:
-        v_b = (columns.moments.covariance / scale)[None]
-        w_b, log_b = columns.weight[None], jnp.log(v_b)
+        v_b = (columns.moments.covariance / scale).astype(dtype)[None]
+        w_b, log_b = columns.weight.astype(dtype)[None], jnp.log(v_b)
         total = w_a + w_b
         p, q = w_a / total, w_b / total
-        distances = squared_distances(rows.moments.mean, columns.moments.mean)
-        between = jnp.maximum(distances, 0) / (dim * scale)
-        logs = jnp.log(p * v_a[:, None] + q * v_b + p * q * between)
-        return (
-            0.5 * dim * less_rounding(total, logs, w_a, log_a, w_b, log_b, v_a[:, None])
-        )
+        distances = distances_to(columns.moments.mean / jnp.sqrt(scale))
+        logs = jnp.log(p * v_a + q * v_b + p * q * jnp.maximum(distances, 0) / dim)
+        return 0.5 * dim * less_rounding(total, logs, w_a, log_a, w_b, log_b, v_a)
 
     return bound
 
 
 def screen_full(
-    rows: "GaussianState", like: "GaussianState"
+    rows: "GaussianState", like: "GaussianState", dtype: jnp.dtype
 ) -> Callable[["GaussianState"], Array]:
     """The cost itself with columns that resemble `like`; with others a marginal's.
 
@@ -92,7 +107,7 @@ def screen_full(
     processing); the subspace is that in which the rows' means spread most, in units of
     the covariance of `like`.
     """
-    among_alike = _screen_among_alike(rows, like)
+    among_alike = _screen_among_alike(rows, like, dtype)
     to_alike = _screen_to_alike(rows, like)
     to_any = _screen_marginal(rows, like)
     rows_alike = _alike(rows, like)
@@ -110,15 +125,15 @@ def _alike(state, like):
     return same & jnp.all(state.moments.covariance == like.moments.covariance)
 
 
-def _screen_among_alike(rows, like):
+def _screen_among_alike(rows, like, dtype):
     """Costs among clusters of one weight and covariance, w_a log(1 + δᵀΣ⁻¹δ / 4)."""
     root = _inverse_factor(jnp.linalg.cholesky(like.moments.covariance[0]))
     centre = jnp.mean(rows.moments.mean, axis=0, keepdims=True)
     whiten = lambda mean: jnp.matmul(mean - centre, root.T, precision="highest")
-    distances_to = distances_from(whiten(rows.moments.mean))
+    distances_to = distances_from(whiten(rows.moments.mean), dtype)
 
     def bound(columns) -> Array:
-        distances = distances_to(whiten(columns.moments.mean))
+        distances = distances_to(whiten(columns.moments.mean)).astype(root.dtype)
         distances = _less_whitening(distances, root, rows, columns, centre)
         cost = like.weight[0] * jnp.log1p(distances / 4)
         return cost * (1 - 64 * jnp.finfo(cost.dtype).eps)

@@ -103,10 +103,10 @@ class FullGaussianModel(ClusterModel):
         return 2 * state.moments.mean.shape[-1]
 
     def screen(
-        self, rows: GaussianState, like: GaussianState
+        self, rows: GaussianState, like: GaussianState, dtype: jnp.dtype
     ) -> Callable[[GaussianState], Array]:
         """A matrix product for single points, marginals for others."""
-        return screen_full(rows, like)
+        return screen_full(rows, like, dtype)
 
     def pair_bound(self, a: GaussianState, b: GaussianState) -> Array:
         """The first form, less what rounding may have added; one factorisation."""
@@ -201,13 +201,13 @@ class VarianceModel(ClusterModel):
         return 4
 
     def screen(
-        self, rows: GaussianState, like: GaussianState
+        self, rows: GaussianState, like: GaussianState, dtype: jnp.dtype
     ) -> Callable[[GaussianState], Array]:
         """The first form, with one logarithm for several coordinates."""
         del like
         if self.form == "diagonal":
-            return screen_diagonal(rows)
-        return screen_spherical(rows)
+            return screen_diagonal(rows, dtype)
+        return screen_spherical(rows, dtype)
 
     def cross_cost(self, a: GaussianState, b: GaussianState) -> Array:
         """All pairs by one logarithm a coordinate."""

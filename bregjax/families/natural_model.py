@@ -162,13 +162,13 @@ class NaturalModel(ClusterModel):
         return dataclasses.replace(self, table=table)
 
     def screen(
-        self, rows: NaturalState, like: NaturalState
+        self, rows: NaturalState, like: NaturalState, dtype: jnp.dtype
     ) -> Callable[[NaturalState], Array]:
         """The difference of values, less what rounding may have added to it.
 
         By the table, chords of ψ* in its place; else a solve a pair.
         """
-        del like
+        del like, dtype
         n = rows.mean.shape[-1]
         slack = (64 + 8 * n) * jnp.finfo(rows.mean.dtype).eps
         w_a = rows.weight[:, None]

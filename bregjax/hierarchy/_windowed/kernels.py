@@ -18,7 +18,7 @@ _jit_in_place = functools.partial(
 )
 
 
-@functools.partial(jax.jit, static_argnames=("placement", "shape"))
+@functools.partial(jax.jit, static_argnames=("placement", "shape", "dtype"))
 def bounds(
     model: ClusterModel,
     states: PyTree,
@@ -27,6 +27,7 @@ def bounds(
     used: Array,
     placement: Placement,
     shape: tuple[int, int],
+    dtype: jnp.dtype,
 ) -> tuple[Array, Array]:
     """Lower bounds of the costs of some rows against all slots, least in groups.
 
@@ -40,6 +41,7 @@ def bounds(
         used: How many slots are in use.
         placement: Where slots lie.
         shape: Columns of a tile, and pairs of a group.
+        dtype: The precision to work in.
 
     Returns:
         By device and row the least of each group of columns, `[p, b, columns / group]`;
@@ -53,7 +55,7 @@ def bounds(
         model, rows, used = others
         first = jnp.zeros(1, rows.dtype)
         bound = model.screen(
-            placement.fetch(states, rows), placement.fetch(states, first)
+            placement.fetch(states, rows), placement.fetch(states, first), dtype
         )
 
         def tile(t, carry):
@@ -61,7 +63,7 @@ def bounds(
             start, zero = t * width, jnp.zeros_like(t)
             cut = lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, width)
             low = bound(jax.tree.map(cut, states))
-            low = low + jnp.where(cut(alive), 0, jnp.inf)[None]
+            low = low + jnp.where(cut(alive), 0, jnp.inf).astype(low.dtype)[None]
             columns = start + jnp.arange(width, dtype=jnp.int32)
             columns = columns * placement.num_devices + placement.device()
             low = jnp.where(rows[:, None] == columns[None], jnp.inf, low)
@@ -75,9 +77,10 @@ def bounds(
             return by_row, by_column
 
         capacity = alive.shape[0]
-        dtype = jnp.result_type(float)
-        by_row = jnp.full((size, capacity // group), jnp.inf, dtype)
-        by_column = jnp.full((size // group, capacity), jnp.inf, dtype)
+        first_tile = jax.tree.map(lambda leaf: leaf[:width], states)
+        out = jax.eval_shape(bound, first_tile).dtype
+        by_row = jnp.full((size, capacity // group), jnp.inf, out)
+        by_column = jnp.full((size // group, capacity), jnp.inf, out)
         in_use = (used + placement.num_devices - 1) // placement.num_devices
         tiles = (in_use + width - 1) // width
         found = jax.lax.fori_loop(0, tiles, tile, (by_row, by_column))

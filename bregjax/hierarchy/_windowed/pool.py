@@ -70,6 +70,8 @@ class Pool:
         self.model = model
         self.shapes = shapes
         self.used = count
+        # Half the digits do for most bounds; see `sharpen`.
+        self.screen_dtype = np.dtype(np.float32)
         self.placement = placement or Placement()
         size = _size(states)
         unit = shapes.columns * self.placement.num_devices
@@ -105,6 +107,7 @@ class Pool:
             np.int32(self.used),
             self.placement,
             (shapes.columns, shapes.group),
+            self.screen_dtype,
         )
         by_row, by_column = map(np.asarray, found)
         width = -(-self.used // (p * shapes.columns)) * shapes.columns
@@ -115,6 +118,10 @@ class Pool:
         by_row = by_row.transpose(1, 0, 2).reshape(len(rows), -1)
         by_column = by_column.transpose(1, 2, 0).reshape(by_column.shape[1], -1)
         return Bounds(by_row, by_column, shapes, p)
+
+    def sharpen(self) -> None:
+        """Screen in the precision of the states from now on."""
+        self.screen_dtype = np.dtype(self.dtype)
 
     def costs(
         self, first: np.ndarray, second: np.ndarray, limit: np.ndarray | float = np.inf
