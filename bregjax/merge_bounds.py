@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 
 from bregjax._typing import Array
@@ -30,6 +31,9 @@ __all__ = [
     "pair_bound",
 ]
 
+
+# Factors that share a logarithm.
+_TOGETHER = 8
 
 Screen = Callable[[Array, Array, jnp.dtype], Callable[[Array, Array], Array]]
 
@@ -143,6 +147,7 @@ def _burg(function: Burg) -> PairBound:
         t_a = (t_a / scale).astype(dtype)
         w_a = w_a.astype(dtype)[:, None]
         log_a = jnp.sum(jnp.log(t_a), axis=-1)[:, None]
+        columns_a = t_a.T
 
         def bound(w_b, t_b):
             t_b = (t_b / scale).astype(dtype).T
@@ -150,13 +155,13 @@ def _burg(function: Burg) -> PairBound:
             w_b = w_b.astype(dtype)[None]
             total = w_a + w_b
             p, q = w_a / total, w_b / total
-            term = lambda k: p * t_a[:, k, None] + q * t_b[k][None]
-            logs = log_of_product(term, t_a.shape[-1], dtype)
+            term = lambda k: p * columns_a[k][:, None] + q * t_b[k][None]
+            logs = log_of_product(term, t_a.shape[-1], p)
             return less_rounding(total, logs, w_a, log_a, w_b, log_b, t_a)
 
         return bound
 
-    return PairBound(screen, group=4)
+    return PairBound(screen, group=4, numbers=64)
 
 
 def less_rounding(total, logs, w_a, log_a, w_b, log_b, like: Array) -> Array:
@@ -166,19 +171,29 @@ def less_rounding(total, logs, w_a, log_a, w_b, log_b, like: Array) -> Array:
     return cost - 16 * jnp.finfo(like.dtype).eps * total * size
 
 
-def log_of_product(term: Callable[[int], Array], count: int, dtype) -> Array:
-    """Σ_k log term(k), with one logarithm for several factors; NaN on overflow.
+def log_of_product(term: Callable[[Array], Array], count: int, like: Array) -> Array:
+    """Σ_k log term(k), with one logarithm for eight factors; NaN on overflow.
 
     Factors should be of order 1: the product of so many stays in range for factors
     from 1e-38 to 1e38 in float64, 1e-4 to 1e4 in float32. One that leaves it gives NaN
     or −inf, which exclude nothing.
+
+    Args:
+        term: From a number k to factors of the shape of `like`.
+        count: How many.
+        like: An array of the shape and precision of the result.
     """
-    together = 8
-    out = 0.0
-    for start in range(0, count, together):
-        factors = [term(k) for k in range(start, min(start + together, count))]
-        product = functools.reduce(lambda x, y: x * y, factors)
-        out = out + jnp.log(product)
+
+    def several(start: Array, how_many: int = _TOGETHER) -> Array:
+        factors = [term(start + k) for k in range(how_many)]
+        return jnp.log(functools.reduce(lambda x, y: x * y, factors))
+
+    # A loop: written out, long sums are no longer kept in registers.
+    whole, rest = divmod(count, _TOGETHER)
+    add = lambda k, out: out + several(k * _TOGETHER)
+    out = jax.lax.fori_loop(0, whole, add, jnp.zeros_like(like))
+    if rest:
+        out = out + several(jnp.int32(whole * _TOGETHER), rest)
     return jnp.where(out < jnp.inf, out, jnp.nan)
 
 

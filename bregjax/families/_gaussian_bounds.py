@@ -57,12 +57,12 @@ def screen_diagonal(
         p, q = w_a / total, w_b / total
         spread = p * q
 
-        def variance(k: int) -> Array:
+        def variance(k: Array) -> Array:
             delta = mean_a[k][:, None] - mean_b[k][None]
             inner = p * v_a[k][:, None] + q * v_b[k][None]
             return inner + spread * (delta * delta)
 
-        logs = log_of_product(variance, len(v_a), dtype)
+        logs = log_of_product(variance, len(v_a), p)
         logs = logs - (error_a + error_b[None])
         return 0.5 * less_rounding(total, logs, w_a, log_a, w_b, log_b[None], v_a.T)
 

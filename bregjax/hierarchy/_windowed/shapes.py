@@ -34,7 +34,7 @@ class Shapes:
     def of(cls, model: ClusterModel, leaves: PyTree) -> "Shapes":
         """Sizes at which temporaries stay in cache or, for large states, small."""
         tile = _power_of_two(_TILE_ENTRIES / model.bound_size(leaves), 2**10, 2**17)
-        rows = min(256, _power_of_two(tile**0.5, 1, 2**17))
+        rows = _power_of_two((tile / 2) ** 0.5, 1, 256)
         pairs = _power_of_two(_PAIR_ENTRIES / model.pair_size(leaves), 64, 2048)
         group = min(model.bound_group, rows)
         return cls(rows, min(512, tile // rows), group, pairs)
