@@ -233,6 +233,13 @@ class BregmanModel(ClusterModel):
         by_means = bound.screen(rows.weight, rows.mean, dtype)
         return lambda columns: by_means(columns.weight, columns.mean)
 
+    def pair_bound(self, a: MeanState, b: MeanState) -> Array | None:
+        """As the function's bound has it."""
+        bound = pair_bound(self.function)
+        if bound is None or bound.of_pairs is None:
+            return None
+        return bound.of_pairs(a.weight, a.mean, b.weight, b.mean)
+
     def cost(self, a: MeanState, b: MeanState, union: MeanState) -> Array:
         """Δ(a, b) by displacements from the mean of the union."""
         del union

@@ -49,11 +49,14 @@ class PairBound:
         group: Pairs that may share one bound, a power of two: many where the bound is
             close and the cost cheap.
         numbers: Numbers a pair in temporaries; few where nothing is `[k, m, n]`.
+        of_pairs: A closer bound for single pairs, from weights `[p]`, means `[p, n]`,
+            weights and means to `[p]`; None where the cost itself is as cheap.
     """
 
     screen: Screen
     group: int
     numbers: int = 4
+    of_pairs: Callable[[Array, Array, Array, Array], Array] | None = None
 
 
 @functools.singledispatch
@@ -74,7 +77,12 @@ def _scaled(function: Scaled) -> PairBound | None:
         factor = jnp.asarray(function.factor, dtype)
         return lambda w_b, t_b: bound(w_b, t_b) * factor
 
-    return PairBound(screen, inner.group, inner.numbers)
+    def of_pairs(*pair):
+        bound = inner.of_pairs(*pair)
+        return bound * jnp.asarray(function.factor, bound.dtype)
+
+    closer = None if inner.of_pairs is None else of_pairs
+    return PairBound(screen, inner.group, inner.numbers, closer)
 
 
 @pair_bound.register
@@ -93,7 +101,7 @@ def _squared_norm(function: SquaredNorm) -> PairBound:
 @pair_bound.register(SimplexEntropy)
 def _entropy(function: ConvexFunction) -> PairBound:
     del function
-    return PairBound(_hellinger, group=4)
+    return PairBound(_hellinger, group=4, of_pairs=_pollard)
 
 
 @pair_bound.register
@@ -106,7 +114,8 @@ def _binary_entropy(function: BinaryEntropy) -> PairBound:
         bound = _hellinger(w_a, both(t_a), dtype)
         return lambda w_b, t_b: bound(w_b, both(t_b))
 
-    return PairBound(screen, group=4)
+    of_pairs = lambda w_a, t_a, w_b, t_b: _pollard(w_a, both(t_a), w_b, both(t_b))
+    return PairBound(screen, group=4, of_pairs=of_pairs)
 
 
 def _hellinger(w_a: Array, t_a: Array, dtype) -> Callable[[Array, Array], Array]:
@@ -135,6 +144,25 @@ def _hellinger(w_a: Array, t_a: Array, dtype) -> Callable[[Array, Array], Array]
         return (slack * twice_kappa) * (w_a * w_b * share) * distances(jnp.sqrt(t_b))
 
     return bound
+
+
+def _pollard(w_a: Array, t_a: Array, w_b: Array, t_b: Array) -> Array:
+    """Δ ≥ 3/2 (w_a w_b / w) Σ δ² [q / (a + 2c) + p / (b + 2c)], δ = a − b, c the mean.
+
+    From x log x − x + 1 ≥ 3 (x − 1)² / (2 (x + 2)), Pollard's inequality, at x = a / c
+    and b / c. Good to the fourth order in δ, and never below 3/4 of the cost.
+    """
+    total = w_a + w_b
+    p, q = (w_a / total)[..., None], (w_b / total)[..., None]
+    delta = t_a - t_b
+    c = t_b + p * delta
+    a, b = t_a + 2 * c, t_b + 2 * c
+    # Where both are 0 so is δ.
+    terms = (
+        delta * delta * (q * b + p * a) / jnp.maximum(a * b, jnp.finfo(c.dtype).tiny)
+    )
+    slack = 1.5 * (1 - (32 + t_a.shape[-1]) * jnp.finfo(c.dtype).eps)
+    return slack * (w_a * w_b / total) * jnp.sum(terms, axis=-1)
 
 
 @pair_bound.register

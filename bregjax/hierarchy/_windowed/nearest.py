@@ -96,11 +96,16 @@ class TwoNearest:
 
 def push_least(least: np.ndarray, place: np.ndarray, costs: np.ndarray) -> None:
     """Lower the two least costs `[2, places]` by more of them at some places."""
-    matter = costs < least[1, place]
+    matter = np.flatnonzero(costs < least[1, place])
     place, costs = place[matter], costs[matter]
-    size = least.shape[1]
-    places = np.concatenate([np.tile(np.arange(size), 2), place])
-    values = np.concatenate([least.ravel(), costs])
-    order = np.lexsort((values, places))
-    start = np.searchsorted(places[order], np.arange(size))
-    least[0], least[1] = values[order[start]], values[order[start + 1]]
+    first = least[0].copy()
+    np.minimum.at(first, place, costs)
+    # One entry that is the least of each place; what it displaces is second.
+    lowest = np.flatnonzero((costs == first[place]) & (costs < least[0, place]))
+    chosen = np.full(least.shape[1], -1)
+    chosen[place[lowest]] = lowest
+    rest = np.ones(len(place), bool)
+    rest[chosen[chosen >= 0]] = False
+    second = np.where(first < least[0], least[0], least[1])
+    np.minimum.at(second, place[rest], costs[rest])
+    least[0], least[1] = first, second
