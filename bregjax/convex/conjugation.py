@@ -282,7 +282,9 @@ def conjugate(
     The solution converges where its value is right to 1e-10 (float64) or 1e-5 (float32)
     of |<y, θ>| + |f(θ)|, for y as rounded; the solver estimates what roundings do to
     ill-conditioned problems and gives STALLED, not a number, where it can't tell. "On
-    the boundary" means to rounding.
+    the boundary" means to rounding: where f* grows like a logarithm (a covariance that
+    becomes singular) the Newton solver says so, and +inf, from some dozens of roundings
+    of y away on.
 
     Derivatives of the value and the maximiser, of any order, forward and reverse, in y,
     `params`, the array leaves of f and the tracers it closes over, are implicit:

@@ -73,11 +73,14 @@ def new_rays(reach: Array) -> Ray:
     )
 
 
-def unfinished(ray: Ray, index: Array) -> Array:
-    """Which rays need another point after `index` of them."""
+def unfinished(ray: Ray, index: Array, points: Array | int = POINTS) -> Array:
+    """Which rays need another point after `index` of them.
+
+    Where f is finite there are `points`.
+    """
     ended = jnp.isfinite(ray.outer)
     apart = ray.outer - ray.inner > 4 * jnp.finfo(ray.outer.dtype).eps * ray.outer
-    open_end = ~ended & (index < POINTS)
+    open_end = ~ended & (index < points)
     return ~ray.interior & (open_end | (ended & apart & (index < POINTS + BISECTIONS)))
 
 
@@ -126,31 +129,38 @@ def ray_test(
     directions: Array,
     clean: Array,
     reach: Array,
+    brief: Array,
     needed: Array,
 ) -> Verdict:
-    """Judge rays from the start of the iterations.
+    """Judge rays, most of them from the start of the iterations.
 
     Args:
         gradient: ∇f on raveled arrays.
         y: Mean parameters, shape ``[n]``.
-        origin: Where the rays begin, shape ``[n]``.
+        origin: Where the rays begin, shape ``[n]`` or ``[k, n]``.
         directions: Rays, shape ``[k, n]``, the way from the origin to the last iterate
             first; of any length, a zero row is left out.
         clean: Whether the zeros of a ray are zeros, shape ``[k]``. Elsewhere components
             may be rounding, and their share of the gap is not evidence of anything.
-        reach: Distance of the last iterate from the origin, in max-norm.
-        needed: Where False nothing is evaluated.
+        reach: Distance of the last iterate from the origin, in max-norm, scalar or
+            shape ``[k]``.
+        brief: Whether a ray ends at `reach`, shape ``[k]``.
+        needed: Where False nothing is evaluated; scalar or shape ``[k]``.
 
     Returns:
         Scalar flags. One ray suffices for each, as a ray that a component off the
         direction of escape spoils turns negative and says nothing; `outside` wins.
     """
     eps = jnp.finfo(origin.dtype).eps
+    origin = jnp.broadcast_to(origin, directions.shape)
+    points = jnp.where(brief, TRAVELLED, POINTS)
     size = jnp.max(jnp.abs(directions), axis=1, keepdims=True)  # [k, 1]
     usable = (size > 0) & jnp.isfinite(size)
     directions = jnp.where(usable, directions / jnp.where(usable, size, 1), 0)
 
-    def gap(length: Array, direction: Array, clean: Array) -> tuple[Array, Array]:
+    def gap(
+        length: Array, origin: Array, direction: Array, clean: Array
+    ) -> tuple[Array, Array]:
         slope = gradient(origin + length * direction)
         weight = jnp.where(clean, jnp.abs(direction), 1)
         noise = eps * jnp.sum((jnp.abs(y) + jnp.abs(slope)) * weight)
@@ -158,11 +168,15 @@ def ray_test(
 
     def more(state: tuple[Array, Ray]) -> Array:
         index, rays = state
-        return jnp.any(needed & usable[:, 0] & unfinished(rays, index))
+        return jnp.any(needed & usable[:, 0] & unfinished(rays, index, points))
 
     def look(state: tuple[Array, Ray]) -> tuple[Array, Ray]:
         index, rays = state
-        return index + 1, extend(rays, *jax.vmap(gap)(rays.length, directions, clean))
+        going = unfinished(rays, index, points)
+        gaps = jax.vmap(gap)(rays.length, origin, directions, clean)
+        longer = extend(rays, *gaps)
+        keep = lambda new, old: jnp.where(going, new, old)
+        return index + 1, jax.tree.map(keep, longer, rays)
 
     rays = new_rays(jnp.broadcast_to(reach, clean.shape))
     _, rays = jax.lax.while_loop(more, look, (jnp.asarray(0, jnp.int32), rays))

@@ -5,91 +5,90 @@ error along a direction of eigenvalue μ is noise² / μ, and the ridge hides it
 loop's own stopping test only ends the loop; whether the point counts as converged is
 decided here, once, from
 
-1. a Cholesky factor of C + QQᵀ without a ridge;
-2. the Hessian at the next Newton point, moved by roundings of θ besides, which must
-   agree with the first *relative to it in every direction*: ‖L⁻¹(C₂ − C₁)L⁻ᵀ‖ ≤ ¼. This
-   fails where the Hessian's rounding reaches its smallest eigenvalue, and where
-   iterates drift to infinity;
+1. a Cholesky factor whose pivots are well above the ridge;
+2. Hessians measured around the Newton point, some roundings of θ off, which must agree
+   with each other *in every direction*: ‖L⁻¹(C₂ − C₁)L⁻ᵀ‖ ≤ ¼. This fails where the
+   Hessian's rounding reaches its smallest eigenvalue, and where iterates drift to
+   infinity;
 3. the error of the value, λ² enlarged by what a rounding of y and ∇f can add;
-4. the rounding of the value itself, from <y, θ> and, measured next to the point, f.
+4. the rounding of f itself, measured around the point. That of <y, θ> is left out: it
+   is computed in twice the precision.
 """
 
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import solve_triangular
 
 from bregjax._typing import Array
-from bregjax.convex._solvers.dense import gauge, scaled_hessian
+from bregjax.convex._solvers.dense import diagonal, product
+from bregjax.convex._solvers.descent import State, jitter
 from bregjax.convex._solvers.outcome import FlatFunction, Point, terms, value_tolerance
 
 AGREEMENT = 0.25
-SAMPLES = 5
+SAMPLES = 16
+CERTAINTY = 6  # standard errors
+NEAR = 1 / 16  # λ² under which a steady Hessian means that there is a solution
 
 
 class Certificate(NamedTuple):
     """Whether the point solves the equation, and what that was judged by.
 
-    `residual` [n] is y − ∇f(θ) without its overcomplete part, `allowed` the error of
-    the value that counts as converged.
+    Attributes:
+        passed: Whether the value is right.
+        near: Whether y, to its rounding, has a maximiser next to the point.
+        value: f at the point, with less rounding than one evaluation.
+        residual: y − ∇f(θ) without its overcomplete part, shape ``[n]``.
+        allowed: The error of the value that counts as converged.
     """
 
     passed: Array
+    near: Array
+    value: Array
     residual: Array
     allowed: Array
 
 
-def jitter(theta: Array, pattern: int = 0) -> Array:
-    """θ with each component moved by one to three roundings, in a fixed pattern."""
-    eps = jnp.finfo(theta.dtype).eps
-    index = jnp.arange(theta.size) + pattern
-    odd = (index // 3 + index + pattern * (index // 2)) % 2
-    sizes = (1 + index % 3) * jnp.where(odd == 0, 1, -1)
-    return theta + eps * sizes.astype(theta.dtype) * theta
+def steadied(f: FlatFunction, point: Point) -> tuple[Array, Array]:
+    """f at a point with less of its rounding, and the standard error of that.
+
+    The mean over points a few roundings away, each less the tangent's share. The
+    roundings are not independent: on 2,257 Gaussians of condition up to 1e6 in float32
+    the mean was off by 1.5 standard errors (root mean square), 4.6 in one of 100, 15 at
+    most, which `CERTAINTY` makes up for.
+    """
+    patterns = jnp.arange(SAMPLES, dtype=point.theta.dtype)
+    around = jax.vmap(jitter, in_axes=(None, 0))(point.theta, patterns)
+    moves = around - point.theta[None, :]
+    tangent = jnp.sum(moves * point.gradient[None, :], axis=1)
+    noise = jax.vmap(f)(around) - point.value - tangent
+    mean = jnp.mean(noise)
+    error = jnp.sqrt(jnp.sum((noise - mean) ** 2) / (SAMPLES * (SAMPLES - 1)))
+    return point.value + jnp.where(jnp.isfinite(mean), mean, 0), error
 
 
-def unsteadiness(f: FlatFunction, point: Point) -> Array:
-    """Rounding of f at a point: how it differs from its tangent next to it, at most."""
-    near = jnp.stack([jitter(point.theta, pattern) for pattern in range(SAMPLES)])
-    moves = near - point.theta[None, :]
-    predicted = point.value + jnp.sum(moves * point.gradient[None, :], axis=1)
-    return jnp.max(jnp.abs(jax.vmap(f)(near) - predicted))
-
-
-def certified(f: FlatFunction, point: Point, y: Array, null: Array) -> Certificate:
-    """Examine a point; takes one more Hessian, at the unridged Newton point."""
+def certified(f: FlatFunction, state: State, y: Array) -> Certificate:
+    """Judge the point where the iteration ended."""
+    point, frame, look = state.point, state.frame, state.look
     theta = point.theta
-    eps = jnp.finfo(theta.dtype).eps
     # No curvature at all is right along a coordinate that f is affine in, and only
     # there.
-    diagonal = jnp.diag(point.curvature)
+    null = product(frame.dual.T, frame.null)
     affine = jnp.any(null**2 > 0.5, axis=1)
-    curved = jnp.all((diagonal > 0) | affine)
-    scale = jnp.where(diagonal > 0, jnp.sqrt(diagonal), 1)
-    scaled = scaled_hessian(point.curvature, scale, null)
-    factor = jnp.linalg.cholesky(scaled.matrix)
-    identity = jnp.eye(theta.size, dtype=theta.dtype)
-    inverse = solve_triangular(factor, identity, lower=True)  # L⁻¹
-    residual = gauge((y - point.gradient) / scale, scaled.null)
-    white = jnp.matmul(inverse, residual, precision="highest")
-    step = jnp.matmul(inverse.T, white, precision="highest") / scale
-    there = jitter(theta + gauge(step, null))
+    curved = jnp.all((diagonal(point.curvature) > 0) | affine)
+    steady = curved & look.firm & (look.change <= AGREEMENT**2) & (look.num > 0)
 
-    change = (jax.hessian(f)(there) - point.curvature) / jnp.outer(scale, scale)
-    relative = jnp.matmul(
-        jnp.matmul(inverse, change, precision="highest"), inverse.T, precision="highest"
-    )
-    agree = jnp.sum(relative**2) <= AGREEMENT**2
-
-    rounding = eps * (jnp.abs(y) + jnp.abs(point.gradient)) / scale
-    spread = jnp.sum(inverse**2, axis=0)  # diagonal of (C + QQᵀ)⁻¹
-    noise = jnp.sum(rounding**2 * spread)
-    decrement = jnp.sum(white**2)
-    error = (jnp.sqrt(decrement) + jnp.sqrt(noise)) ** 2
+    decrement = jnp.maximum(state.way.decrement, look.decrement)
+    error = (jnp.sqrt(decrement) + jnp.sqrt(look.blur)) ** 2
     # A decrement above its rounding that steps don't bring down has a wrong Hessian.
     size = value_tolerance(theta.dtype) * terms(y, theta, point.value, point.gradient)
-    low = decrement <= jnp.maximum(100 * noise, 1e-3 * size)
-    lost = eps * jnp.sum(jnp.abs(y * theta)) + unsteadiness(f, point)
-    passed = curved & agree & low & (error <= size) & (lost <= 1.5 * size)
-    return Certificate(passed, residual * scale, size)
+    low = decrement <= jnp.maximum(100 * look.blur, 1e-3 * size)
+    value, deviation = steadied(f, point)
+    exact = error / 2 + CERTAINTY * deviation <= 1.5 * size
+    return Certificate(
+        passed=steady & low & (error <= size) & exact,
+        near=steady & (decrement < NEAR),
+        value=value,
+        residual=product(frame.dual, state.way.residual),
+        allowed=size,
+    )

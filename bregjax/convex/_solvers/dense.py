@@ -17,10 +17,20 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from bregjax._typing import Array
-from bregjax.convex._solvers.outcome import FlatFunction, Point
+from bregjax.convex._solvers.outcome import FlatFunction
 
 NULL_PROBES = (1.0, -1.0, 10.0, -10.0)
-UNRESOLVED = 64  # variances under this many eps·mean² are noise
+
+
+def product(left: Array, right: Array) -> Array:
+    """Matrix product, in full precision on every device."""
+    return jnp.matmul(left, right, precision="highest")
+
+
+def diagonal(matrix: Array) -> Array:
+    """Diagonal of a square matrix; compiles faster than a gather."""
+    on = jnp.eye(matrix.shape[0], dtype=bool)
+    return jnp.sum(jnp.where(on, matrix, 0), axis=0)
 
 
 class Scaled(NamedTuple):
@@ -29,19 +39,6 @@ class Scaled(NamedTuple):
     scale: Array  # D, [n]
     matrix: Array  # C + QQᵀ, [n, n]
     null: Array  # Q, zero columns included, [n, n]
-
-
-class Direction(NamedTuple):
-    """Newton direction d, the squared decrement λ² = <r, d> and the projected r.
-
-    `ray` is d with the part along N that weighs least in <|∇f|, |d|>: for a category
-    that dies out its own component alone, where d moves all the others as well.
-    """
-
-    step: Array  # [n]
-    ray: Array  # [n]
-    decrement: Array
-    residual: Array  # [n]
 
 
 def orthonormal(columns: Array, keep: Array) -> Array:
@@ -55,32 +52,36 @@ def orthonormal(columns: Array, keep: Array) -> Array:
     columns = jnp.where(keep[None, :], columns, 0)
     norms = jnp.sqrt(jnp.sum(columns**2, axis=0))
     columns = columns / jnp.where(norms > 0, norms, 1)[None, :]
-    gram = jnp.matmul(columns.T, columns, precision="highest")
+    gram = product(columns.T, columns)
     # The ridge keeps the factor finite where columns have become parallel.
     ridge = jnp.where(keep, 8 * columns.shape[0] * eps, 1.0).astype(columns.dtype)
     factor = jnp.linalg.cholesky(gram + jnp.diag(ridge))
     return solve_triangular(factor, columns.T, lower=True).T
 
 
-def null_basis(gradient: FlatFunction, hessian: FlatFunction, start: Array) -> Array:
+def null_basis(
+    gradient: FlatFunction, start: Array, slope: Array, curvature: Array
+) -> Array:
     """Overcomplete directions N [n, n]: orthonormal columns, zero where there is none.
 
     Candidates are the null vectors of the scaled Hessian at `start`. A general convex
     function can be flat there alone (a Huber function, a maximum), so a candidate
-    counts only if the slope along it stays the same at ±1 and ±10.
+    counts only if the slope along it stays the same at ±1 and ±10. `slope` and
+    `curvature` are ∇f and ∇²f at `start`.
     """
     n, eps = start.size, jnp.finfo(start.dtype).eps
-    curvature = hessian(start)
-    scale = jnp.sqrt(jnp.diag(curvature))
+    scale = jnp.sqrt(diagonal(curvature))
     scale = jnp.where(scale > 0, scale, 1)
     weights, vectors = jnp.linalg.eigh(curvature / jnp.outer(scale, scale))
     candidate = weights <= 8 * n * eps
-    columns = orthonormal(vectors / scale[:, None], candidate)
-    columns = orthonormal(columns, candidate)  # twice is enough
+    columns = jax.lax.fori_loop(  # twice is enough
+        0,
+        2,
+        lambda _, columns: orthonormal(columns, candidate),
+        vectors / scale[:, None],
+    )
 
     def probe(candidate: Array) -> Array:
-        slope = gradient(start)
-
         def moves(length: Array) -> Array:
             def along(column: Array) -> Array:
                 there = gradient(start + length * column)
@@ -101,9 +102,7 @@ def null_basis(gradient: FlatFunction, hessian: FlatFunction, start: Array) -> A
 
 def gauge(step: Array, null: Array) -> Array:
     """Step without its component along the overcomplete directions."""
-    return step - jnp.matmul(
-        null, jnp.matmul(null.T, step, precision="highest"), precision="highest"
-    )
+    return step - product(null, product(null.T, step))
 
 
 def scaled_hessian(curvature: Array, scale: Array, null: Array) -> Scaled:
@@ -114,7 +113,7 @@ def scaled_hessian(curvature: Array, scale: Array, null: Array) -> Scaled:
 
     def fill(null: Array) -> tuple[Array, Array]:
         basis = orthonormal(scale[:, None] * null, keep)
-        return basis, jnp.matmul(basis, basis.T, precision="highest")
+        return basis, product(basis, basis.T)
 
     def empty(null: Array) -> tuple[Array, Array]:
         return null, null
@@ -152,44 +151,13 @@ def refined_solve(matrix: Array, factor: Array, right: Array) -> Array:
     """Solution by the factor; one refinement, kept only if it lowers the residual."""
 
     def misfit(solution: Array) -> Array:
-        return right - jnp.matmul(matrix, solution, precision="highest")
+        return right - product(matrix, solution)
 
     solution = cho_solve((factor, True), right)
     left_over = misfit(solution)
     better = solution + cho_solve((factor, True), left_over)
     lower = jnp.sum(misfit(better) ** 2) < jnp.sum(left_over**2)
     return jnp.where(lower, better, solution)
-
-
-def floored(point: Point, residual: Array) -> tuple[Array, Array]:
-    """H with a floor under its diagonal, and D = diag(H)^½.
-
-    The first floor is what the rounding of a mean makes of a variance: a probability of
-    1 − 1e-16 has none left, while the other entries of its row still have noise, and
-    the matrix would be indefinite. The second serves the scaling alone: an underflown
-    curvature must not give a zero direction.
-    """
-    info = jnp.finfo(residual.dtype)
-    diagonal = jnp.diag(point.curvature)
-    noise = UNRESOLVED * info.eps * point.gradient**2
-    lift = jnp.where(diagonal < noise, noise - diagonal, 0)
-    least = info.eps * jnp.abs(residual) / (1 + jnp.abs(point.theta))
-    square = jnp.maximum(diagonal + lift, least)
-    scale = jnp.where(square > info.tiny, jnp.sqrt(square), 1)
-    return point.curvature + jnp.diag(lift), scale
-
-
-def newton_direction(point: Point, y: Array, null: Array) -> Direction:
-    """Newton direction of f − <y, ·> at a point."""
-    residual = y - point.gradient
-    curvature, scale = floored(point, residual)
-    scaled = scaled_hessian(curvature, scale, null)
-    target = gauge(residual / scale, scaled.null)
-    factor = ridge_cholesky(scaled.matrix)
-    solution = refined_solve(scaled.matrix, factor, target)
-    decrement = jnp.sum(target * solution)
-    ray = solution / scale
-    return Direction(gauge(ray, null), ray, decrement, target * scale)
 
 
 def inverse_product(f: FlatFunction, theta: Array, null: Array, right: Array) -> Array:
@@ -201,19 +169,19 @@ def inverse_product(f: FlatFunction, theta: Array, null: Array, right: Array) ->
     """
     curvature = jax.hessian(f)(theta)
     fixed = jax.lax.stop_gradient(curvature)
-    diagonal = jnp.diag(fixed)
-    scale = jnp.where(diagonal > 0, jnp.sqrt(diagonal), 1)
+    variances = diagonal(fixed)
+    scale = jnp.where(variances > 0, jnp.sqrt(variances), 1)
     scaled = scaled_hessian(fixed, scale, jax.lax.stop_gradient(null))
     factor = ridge_cholesky(scaled.matrix)
 
-    def product(vector: Array) -> Array:
-        filled = jnp.matmul(scaled.null.T, scale * vector, precision="highest")
-        filled = scale * jnp.matmul(scaled.null, filled, precision="highest")
-        return jnp.matmul(curvature, vector, precision="highest") + filled
+    def apply(vector: Array) -> Array:
+        filled = product(scaled.null.T, scale * vector)
+        filled = scale * product(scaled.null, filled)
+        return product(curvature, vector) + filled
 
     def solve(_, target: Array) -> Array:
         return refined_solve(scaled.matrix, factor, target / scale) / scale
 
     target = gauge(right, null)
-    solution = jax.lax.custom_linear_solve(product, target, solve, symmetric=True)
+    solution = jax.lax.custom_linear_solve(apply, target, solve, symmetric=True)
     return gauge(solution, null)

@@ -70,7 +70,8 @@ def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
 
     rays = jnp.stack([theta - warm, polish.step, polish.residual])
     reach = jnp.max(jnp.abs(theta - warm))
-    verdict = ray_test(gradient, y, warm, rays, jnp.zeros(3, bool), reach, lost)
+    none = jnp.zeros(3, bool)
+    verdict = ray_test(gradient, y, warm, rays, none, reach, none, lost)
     # Without a limit in sight a boundary's value is not known to be finite.
     boundary = verdict.boundary & (polish.decrement <= size)
     conditions = [invalid, passed, verdict.outside, boundary, descent.going]

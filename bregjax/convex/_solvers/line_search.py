@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from bregjax._typing import Array
-from bregjax.convex._solvers.dense import Direction
+from bregjax.convex._solvers.direction import Direction
 from bregjax.convex._solvers.outcome import FlatFunction, Point
 
 MAX_SEARCH = 40  # evaluations

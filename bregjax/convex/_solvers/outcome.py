@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from bregjax._typing import Array
@@ -53,3 +54,39 @@ def terms(y: Array, theta: Array, value: Array, gradient: Array) -> Array:
     eps = jnp.finfo(theta.dtype).eps
     slack = jnp.sum((jnp.abs(y) + jnp.abs(gradient)) * (1 + jnp.abs(theta)))
     return jnp.abs(jnp.sum(y * theta)) + jnp.abs(value) + eps * slack
+
+
+def inner_product(left: Array, right: Array) -> tuple[Array, Array]:
+    """<left, right> as the unevaluated sum of two numbers, accurate to eps².
+
+    By Dekker's product and Knuth's sum: where y and θ nearly cancel, the roundings of
+    the plain sum are those of Σ|y_i θ_i|, far above the result's.
+
+    References:
+        OGITA, RUMP & OISHI (2005), Accurate Sum and Dot Product, SIAM Journal on
+        Scientific Computing 26(6), Algorithm 5.3 (Dot2).
+    """
+
+    def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+        total = a + b
+        part = total - a
+        return total, (a - (total - part)) + (b - part)
+
+    def halves(x: Array) -> tuple[Array, Array]:
+        big = x * (2.0 ** ((jnp.finfo(x.dtype).nmant + 2) // 2) + 1)
+        high = big - (big - x)
+        return high, x - high
+
+    def add(one: tuple[Array, Array], other: tuple[Array, Array]):
+        high, low = two_sum(one[0], other[0])
+        return high, low + (one[1] + other[1])
+
+    products = left * right
+    (a, b), (c, d) = halves(left), halves(right)
+    errors = b * d - (((products - a * c) - b * c) - a * d)
+    # Splitting overflows long before a product does.
+    errors = jnp.where(jnp.isfinite(errors), errors, 0)
+    # Or a product may be fused into the sum, and is another number there than here.
+    products, errors = jax.lax.optimization_barrier((products, errors))
+    zero = jnp.zeros((), products.dtype)
+    return jax.lax.reduce((products, errors), (zero, zero), add, (0,))
