@@ -77,12 +77,12 @@ def _scaled(function: Scaled) -> PairBound | None:
         factor = jnp.asarray(function.factor, dtype)
         return lambda w_b, t_b: bound(w_b, t_b) * factor
 
-    def of_pairs(*pair):
-        bound = inner.of_pairs(*pair)
-        return bound * jnp.asarray(function.factor, bound.dtype)
-
-    closer = None if inner.of_pairs is None else of_pairs
-    return PairBound(screen, inner.group, inner.numbers, closer)
+    of_pairs = inner.of_pairs
+    if of_pairs is None:
+        return PairBound(screen, inner.group, inner.numbers)
+    factor = jnp.asarray(function.factor)
+    scaled_pairs = lambda *pair: of_pairs(*pair) * factor.astype(pair[0].dtype)
+    return PairBound(screen, inner.group, inner.numbers, scaled_pairs)
 
 
 @pair_bound.register

@@ -1,11 +1,12 @@
 """Clusters over meshes of 1, 2, 4 and 8 simulated devices; run by `test_mesh.py`.
 
 Prints a JSON object: for each family whether all trees are equal, and for a block of
-bounds on each mesh the arguments' bytes a device and the largest result of a collective.
+bounds on each mesh the states' bytes a device and the largest result of a collective.
 """
 
 import json
 import re
+import sys
 
 import jax
 import numpy as np
@@ -63,11 +64,14 @@ def block_of_bounds(count: int) -> dict[str, int]:
     )
     sizes = [
         int(np.prod([int(n) for n in shape.split(",") if n] or [1]))
-        for _, shape in collective.findall(compiled.as_text())
+        for _, shape in collective.findall(compiled.as_text() or "")
     ]
+    memory = compiled.memory_analysis()
+    if memory is None:
+        raise RuntimeError("The compiled program does not tell its memory.")
     return {
         "states": states,
-        "temporaries": compiled.memory_analysis().temp_size_in_bytes,
+        "temporaries": memory.temp_size_in_bytes,
         "largest_collective": max(sizes, default=0),
         "bounds": shapes.rows * pool.capacity // shapes.group,
         "data": ROWS * COLUMNS,
@@ -87,4 +91,4 @@ if __name__ == "__main__":
     ties = np.repeat(rng.normal(size=(5, 2)), 20, axis=0)
     agree["duplicates"] = trees_agree(ties, "ward")
     blocks = {str(count): block_of_bounds(count) for count in DEVICES}
-    print(json.dumps({"agree": agree, "blocks": blocks}))
+    sys.stdout.write(json.dumps({"agree": agree, "blocks": blocks}))

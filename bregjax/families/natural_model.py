@@ -174,6 +174,15 @@ class NaturalModel(ClusterModel):
         w_a = rows.weight[:, None]
         part_a = w_a * rows.value[:, None]
 
+        def by_solving(columns: NaturalState) -> Array:
+            cost = self.cross_cost(rows, columns)
+            other = (columns.weight * jnp.abs(columns.value))[None]
+            return cost - slack * (jnp.abs(part_a) + other + cost)
+
+        table = self.table
+        if table is None:
+            return by_solving
+
         def by_table(columns: NaturalState) -> Array:
             total = w_a + columns.weight[None]
             q = columns.weight[None] / total
@@ -183,16 +192,11 @@ class NaturalModel(ClusterModel):
                 mean = rows.mean[:, i, None]
                 return mean + q * (column_means[i][None] - mean)
 
-            value = self.table.upper_value(union, q)
+            value = table.upper_value(union, q)
             parts = part_a + (columns.weight * columns.value)[None]
-            return parts - total * (value + slack * self.table.size)
+            return parts - total * (value + slack * table.size)
 
-        def by_solving(columns: NaturalState) -> Array:
-            cost = self.cross_cost(rows, columns)
-            other = (columns.weight * jnp.abs(columns.value))[None]
-            return cost - slack * (jnp.abs(part_a) + other + cost)
-
-        return by_solving if self.table is None else by_table
+        return by_table
 
 
 def _warm_start(family: "Family", a: NaturalState, b: NaturalState) -> Array:
