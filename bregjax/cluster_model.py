@@ -250,6 +250,8 @@ class BregmanModel(ClusterModel):
 def weighted_mean(w_a: Array, t_a: Array, w_b: Array, t_b: Array, edge: Array) -> Array:
     """(w_a t_a + w_b t_b) / (w_a + w_b), exactly t_a where t_a = t_b.
 
+    From the heavier one, lest the mean keep the rounding of a light one's large value.
+
     Args:
         w_a: Weights, broadcast against the means.
         t_a: Means.
@@ -260,7 +262,10 @@ def weighted_mean(w_a: Array, t_a: Array, w_b: Array, t_b: Array, edge: Array) -
             infinite cotangent: a zero count stays zero whatever the weights.
     """
     del edge
-    return t_a + w_b / (w_a + w_b) * (t_b - t_a)
+    heavy = w_a >= w_b
+    base, other = jnp.where(heavy, t_a, t_b), jnp.where(heavy, t_b, t_a)
+    share = jnp.where(heavy, w_b, w_a) / (w_a + w_b)
+    return base + share * (other - base)
 
 
 @weighted_mean.defjvp

@@ -26,6 +26,7 @@ from bregjax.convex import (
 __all__ = [
     "PairBound",
     "distances_from",
+    "in_range",
     "less_rounding",
     "log_of_product",
     "pair_bound",
@@ -114,7 +115,11 @@ def _binary_entropy(function: BinaryEntropy) -> PairBound:
         bound = _hellinger(w_a, both(t_a), dtype)
         return lambda w_b, t_b: bound(w_b, both(t_b))
 
-    of_pairs = lambda w_a, t_a, w_b, t_b: _pollard(w_a, both(t_a), w_b, both(t_b))
+    def of_pairs(w_a, t_a, w_b, t_b):
+        delta = t_a - t_b
+        signed = jnp.concatenate([delta, -delta], axis=-1)
+        return _pollard_of(w_a, both(t_a), w_b, both(t_b), signed)
+
     return PairBound(screen, group=4, of_pairs=of_pairs)
 
 
@@ -132,7 +137,8 @@ def _hellinger(w_a: Array, t_a: Array, dtype) -> Callable[[Array, Array], Array]
     r = 0, where −p log p ≥ 2 κ p q, and, with the roles of a and b exchanged, at
     r = ∞, where −q log q ≥ 2 κ p q. The first decides where p is the larger.
     """
-    distances = distances_from(jnp.sqrt(t_a), dtype)
+    # Roots are good to a few roundings of the states' precision.
+    distances = distances_from(jnp.sqrt(t_a), dtype, 4 * jnp.finfo(t_a.dtype).eps)
     w_a = w_a.astype(dtype)[:, None]
 
     def bound(w_b: Array, t_b: Array) -> Array:
@@ -152,10 +158,13 @@ def _pollard(w_a: Array, t_a: Array, w_b: Array, t_b: Array) -> Array:
     From x log x − x + 1 ≥ 3 (x − 1)² / (2 (x + 2)), Pollard's inequality, at x = a / c
     and b / c. Good to the fourth order in δ, and never below 3/4 of the cost.
     """
+    return _pollard_of(w_a, t_a, w_b, t_b, t_a - t_b)
+
+
+def _pollard_of(w_a: Array, t_a: Array, w_b: Array, t_b: Array, delta: Array) -> Array:
     total = w_a + w_b
     p, q = (w_a / total)[..., None], (w_b / total)[..., None]
-    delta = t_a - t_b
-    c = t_b + p * delta
+    c = p * t_a + q * t_b
     a, b = t_a + 2 * c, t_b + 2 * c
     # Where both are 0 so is δ.
     terms = (
@@ -175,11 +184,13 @@ def _burg(function: Burg) -> PairBound:
         t_a = (t_a / scale).astype(dtype)
         w_a = w_a.astype(dtype)[:, None]
         log_a = jnp.sum(jnp.log(t_a), axis=-1)[:, None]
+        log_a = log_a + in_range(jnp.min(t_a, axis=-1))[:, None]
         columns_a = t_a.T
 
         def bound(w_b, t_b):
             t_b = (t_b / scale).astype(dtype).T
-            log_b = jnp.sum(jnp.log(t_b), axis=0)[None]
+            log_b = jnp.sum(jnp.log(t_b), axis=0) + in_range(jnp.min(t_b, axis=0))
+            log_b = log_b[None]
             w_b = w_b.astype(dtype)[None]
             total = w_a + w_b
             p, q = w_a / total, w_b / total
@@ -196,7 +207,7 @@ def less_rounding(total, logs, w_a, log_a, w_b, log_b, like: Array) -> Array:
     """w log c − w_a log a − w_b log b, less what rounding may have added to it."""
     cost = total * logs - w_a * log_a - w_b * log_b
     size = like.shape[-1] + jnp.abs(logs) + jnp.abs(log_a) + jnp.abs(log_b)
-    return cost - 16 * jnp.finfo(like.dtype).eps * total * size
+    return cost - 64 * jnp.finfo(like.dtype).eps * total * size
 
 
 def log_of_product(term: Callable[[Array], Array], count: int, like: Array) -> Array:
@@ -225,25 +236,40 @@ def log_of_product(term: Callable[[Array], Array], count: int, like: Array) -> A
     return jnp.where(out < jnp.inf, out, jnp.nan)
 
 
-def distances_from(a: Array, dtype) -> Callable[[Array], Array]:
+def distances_from(a: Array, dtype, relative_error=0.0) -> Callable[[Array], Array]:
     """From `b` `[m, n]` to ‖a_i − b_j‖² from below, `[k, m]`, by matrix product.
 
     ‖a‖² + ‖b‖² − 2⟨a, b⟩ about the mean of the rows of `a`, less a bound of its
     rounding, (3n + 16) eps (‖a‖² + ‖b‖²); NaN where that would overflow. All three
     terms are one product of vectors with two entries more.
+
+    Where entries have a relative error r of their own, the distance d has one of
+    e = r (‖a‖ + ‖b‖) about 0, and (d − e)² ≥ (1 − η) d² − 2 r² (‖a‖² + ‖b‖²) / η.
+
+    Args:
+        a: `[k, n]`.
+        dtype: The precision to work in.
+        relative_error: r.
     """
     n = a.shape[-1]
     centre = jnp.mean(a, axis=0, keepdims=True)
     info = jnp.finfo(dtype)
+    eta = float(jnp.finfo(a.dtype).eps) ** 0.5 if relative_error else 0.0
 
     def centred(x: Array) -> tuple[Array, Array]:
+        own = jnp.sum(x * x, axis=-1, keepdims=True)
         x = (x - centre).astype(dtype)
         norm = jnp.sum(x * x, axis=-1, keepdims=True)
         norm = jnp.where(norm < info.max / 8, norm, jnp.nan)
-        return x, (1 - (3 * n + 16) * info.eps) * norm
+        norm = (1 - (3 * n + 16) * info.eps) * norm
+        if relative_error:
+            own = 2 * relative_error**2 / (eta * (1 - eta)) * own
+            norm = norm - own.astype(dtype)
+        return x, norm
 
     a, norm_a = centred(a)
     left = jnp.concatenate([-2 * a, norm_a, jnp.ones_like(norm_a)], axis=-1)
+    left = (1 - eta) * left
 
     def to(b: Array) -> Array:
         b, norm_b = centred(b)
@@ -251,6 +277,16 @@ def distances_from(a: Array, dtype) -> Callable[[Array], Array]:
         return jnp.matmul(left, right.T, precision="highest")
 
     return to
+
+
+def in_range(smallest: Array) -> Array:
+    """0 where products of factors as small as half of this keep their digits, else NaN.
+
+    A weighted mean of two numbers is at least half of one of them.
+    """
+    info = jnp.finfo(smallest.dtype)
+    floor = 2 * float(info.tiny) ** (1 / _TOGETHER)
+    return jnp.where(smallest >= floor, 0, jnp.nan).astype(smallest.dtype)
 
 
 def _harmonic(w_a: Array, w_b: Array) -> Array:

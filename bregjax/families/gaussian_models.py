@@ -75,7 +75,7 @@ class FullGaussianModel(ClusterModel):
         p, q = a.weight / total, b.weight / total
         p_matrix, q_matrix = p[..., None, None], q[..., None, None]
         gap = a.moments.covariance - b.moments.covariance
-        middle = b.moments.covariance + p_matrix * gap
+        middle = p_matrix * a.moments.covariance + q_matrix * b.moments.covariance
         # One chain of factorisations: several batched ones at once can deadlock on few
         # cores (seen with jax 0.10.2).
         factor = jnp.linalg.cholesky(middle)
@@ -109,15 +109,24 @@ class FullGaussianModel(ClusterModel):
         return screen_full(rows, like, dtype)
 
     def pair_bound(self, a: GaussianState, b: GaussianState) -> Array:
-        """The first form, less what rounding may have added; one factorisation."""
-        union = self.union(a, b)
+        """The first form, less what rounding may have added; one factorisation.
+
+        Rounding in a factorisation moves log det Σ by some n eps Σ_i Σ_ii (Σ⁻¹)_ii,
+        here with the squared pivots in the place of 1 / (Σ⁻¹)_ii, and 16 times over.
+        """
+        union = self.pool(a, b)
+        covariance = union.moments.covariance
+        factor = jnp.linalg.cholesky(covariance)
+        pivots = jnp.diagonal(factor, axis1=-2, axis2=-1) ** 2
+        variances = jnp.diagonal(covariance, axis1=-2, axis2=-1)
+        log_det = jnp.sum(jnp.log(pivots), axis=-1)
         n = a.moments.mean.shape[-1]
-        sizes = a.weight * (n + jnp.abs(a.log_det)) + b.weight * (
-            n + jnp.abs(b.log_det)
-        )
-        sizes = sizes + union.weight * jnp.abs(union.log_det)
-        slack = 16 * n * jnp.finfo(sizes.dtype).eps
-        return _cost_of_log_dets(a, b, union) - slack * sizes
+        size = a.weight * jnp.abs(a.log_det) + b.weight * jnp.abs(b.log_det)
+        size = size + union.weight * (n + jnp.abs(log_det))
+        size = size + union.weight * (n + 1) * jnp.sum(variances / pivots, axis=-1)
+        parts = a.weight * a.log_det + b.weight * b.log_det
+        cost = 0.5 * (union.weight * log_det - parts)
+        return cost - 16 * jnp.finfo(size.dtype).eps * size
 
     def cross_cost(self, a: GaussianState, b: GaussianState) -> Array:
         """All pairs by one factorisation each."""
@@ -179,12 +188,12 @@ class VarianceModel(ClusterModel):
         total = w_a + w_b
         p, q = w_a / total, w_b / total
         gap = v_a - v_b
-        middle = v_b + p * gap
+        middle = p * v_a + q * v_b
         spread = p * q * scatter(a.moments.mean - b.moments.mean, self.form)
         terms = (
             total * jnp.log1p(spread / middle)
-            + w_a * burg_remainder(middle, q * gap)
-            + w_b * burg_remainder(middle, -p * gap)
+            + w_a * burg_remainder(middle, q * gap, x=v_a)
+            + w_b * burg_remainder(middle, -p * gap, x=v_b)
         )
         if self.form == "diagonal":
             return 0.5 * jnp.sum(terms, axis=-1)

@@ -1,0 +1,247 @@
+"""The certificate of a tree, against a look at every step and by hand."""
+
+import jax
+import numpy as np
+import pytest
+import reference
+from hostile_cases import ORDINARY
+from trees import random_tree
+
+from bregjax.families import FAMILIES
+from bregjax.hierarchy import agglomerate, certify, cluster_cost
+from bregjax.hierarchy._windowed.range_max import RangeMax
+from bregjax.hierarchy.dendrogram import Dendrogram
+
+M = 48  # one size for all tests: they share what compiles
+# The tests of ties here, and those of the windowed engine, have the others.
+FAST = ("ward", "exponential")
+ALL = [
+    name if name in FAST else pytest.param(name, marks=pytest.mark.slow)
+    for name in sorted(ORDINARY)
+]
+
+
+@pytest.mark.parametrize(
+    ("family", "weighted"), [("poisson", True), ("exponential", False)]
+)
+def test_excess_is_the_worst_of_all_steps(family, weighted, rng):
+    """Any tree at all, against the least cost of each step in extended precision."""
+    x = rng.gamma(2.0, size=(M, 2)) + 0.05
+    weights = rng.uniform(1, 5, M) if weighted else np.ones(M)
+    points = reference.statistics(family, x)
+    f = reference.FUNCTIONS[family]
+    tree = _nearly_greedy(x, family, rng) if weighted else random_tree(rng, M)
+    found = certify(tree.children, x, family=family, weights=weights)
+    worst = reference.excess(f, points, weights, tree.children)
+    np.testing.assert_allclose(found.excess, worst, rtol=1e-9)
+    assert found.excess > 0
+    assert found.pair is not None
+    assert found.num_pairs == (M - 1) ** 2
+    assert 0 < found.relative <= 1
+    assert found.sum_error < 1e-12
+    assert not found.holds()
+
+
+def _nearly_greedy(x, family, rng):
+    """The tree of the same rows, a little moved."""
+    return agglomerate(x * rng.uniform(0.8, 1.25, x.shape), family=family)
+
+
+def test_the_pair_is_the_one_that_costs_too_little(rng):
+    x = rng.gamma(2.0, size=(M, 2))
+    tree = random_tree(rng, M)
+    found = certify(tree.children, x, family="poisson")
+    assert found.pair is not None
+    first, second = found.pair
+    costs = [poisson_cost(x, tree, *pair) for pair in tree.children]
+    death = {node: step for step, pair in enumerate(tree.children) for node in pair}
+    birth = max(0, max(found.pair) - M + 1)
+    assert death[first] <= death.get(second, M)
+    own = death[first] == death.get(second)
+    dearest = max(costs[birth : death[first] + 1 - own])
+    cost = poisson_cost(x, tree, first, second)
+    np.testing.assert_allclose(dearest - cost, found.excess, rtol=1e-9)
+
+
+def poisson_cost(x, tree, *nodes):
+    """A merge cost from the definition, Σ s_j log(s_j / w_j) − s log(s / w)."""
+    parts = [x[tree.members(node)] for node in nodes]
+    parts.append(np.concatenate(parts))
+    a, b, both = (np.sum(p.sum(0) * np.log(p.mean(0))) for p in parts)
+    return a + b - both
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_greedy_trees_are_certified(name, rng):
+    case = ORDINARY[name]
+    x = case.rows(rng, M)
+    tree = agglomerate(x, family=case.family, engine="windowed")
+    found = certify(tree, x, family=case.family)
+    assert found.excess <= 1e-12 * tree.merge_costs.max()
+    assert found.holds(1e-9)
+    assert found.num_pairs == (M - 1) ** 2
+
+
+def test_the_order_of_merges_counts():
+    """By hand: pairs at distance 1 and 2, the dearer merged first; Δ = 1/4 and 1."""
+    x = np.array([[0.0], [1.0], [10.0], [12.0]])
+    right = certify([[0, 1], [2, 3], [4, 5]], x, family="ward")
+    assert right.holds()
+    assert right.pair is None
+    wrong = certify([[2, 3], [0, 1], [4, 5]], x, family="ward")
+    np.testing.assert_allclose([wrong.excess, wrong.relative], 0.75)
+    assert wrong.pair in ((0, 1), (1, 0))
+    assert wrong.holds(0.75)
+    assert not wrong.holds(0.74)
+
+
+def test_inversions_are_no_fault():
+    """cases.md 27."""
+    x = np.array([[5, 0], [0, 7], [11, 9]])
+    tree = agglomerate(x, family="poisson")
+    assert tree.num_inversions() == 1
+    found = certify(tree, x, family="poisson")
+    assert (found.excess, found.pair) == (0, None)
+    assert found.holds(1e-15)
+
+
+def _whole(high):
+    return np.random.default_rng(0).integers(0, high, size=(M, 2))
+
+
+@pytest.mark.parametrize(
+    ("family", "x", "engine"),
+    [
+        ("ward", np.argwhere(np.ones((6, 8))), "windowed"),
+        ("ward", np.argwhere(np.ones((6, 8))), "matrix"),
+        ("ward", np.argwhere(np.ones((6, 8))), "recompute"),
+        ("ward", np.stack([np.arange(M), np.zeros(M)], axis=1), "windowed"),
+        ("ward", np.stack([np.arange(M), np.zeros(M)], axis=1), "matrix"),
+        ("poisson", _whole(9), "windowed"),
+        ("poisson", _whole(9), "matrix"),
+        ("bernoulli", _whole(2), "windowed"),
+        ("gaussian", _whole(5), "windowed"),
+    ],
+)
+def test_ties_may_be_broken_in_any_way(family, x, engine):
+    tree = agglomerate(x, family=family, engine=engine)
+    found = certify(tree, x, family=family)
+    assert found.relative <= 1e-10
+    assert found.holds(1e-10)
+
+
+def test_a_sample_of_nodes(rng):
+    x = rng.gamma(2.0, size=(M, 2))
+    tree = random_tree(rng, M)
+    options = {"x": x, "family": "poisson"}
+    whole = certify(tree.children, **options)
+    parts = [certify(tree.children, sample=7, seed=s, **options) for s in range(60)]
+    assert all(part.excess <= whole.excess for part in parts)
+    assert max(part.excess for part in parts) == whole.excess
+    assert len({part.excess for part in parts}) > 5
+    assert all(7 <= part.num_pairs < whole.num_pairs for part in parts)
+    mean = np.mean([part.num_pairs for part in parts])
+    assert abs(mean / whole.num_pairs - 7 / (2 * M - 2)) < 0.05
+    assert certify(tree.children, sample=7, seed=3, **options) == parts[3]
+    assert certify(tree.children, sample=10 * M, **options) == whole
+
+
+def test_the_costs_of_a_tree_are_checked_by_their_sum(rng):
+    x = rng.gamma(2.0, size=(M, 2))
+    weights = rng.uniform(1, 5, M)
+    tree = agglomerate(x, family="exponential", weights=weights)
+    found = certify(tree, x, family="exponential", weights=weights)
+    whole = cluster_cost(x, family="exponential", weights=weights)
+    np.testing.assert_allclose(found.cost_of_all, whole, rtol=1e-12)
+    np.testing.assert_allclose(found.sum_of_costs, tree.merge_costs.sum(), rtol=1e-15)
+    assert found.holds(1e-12)
+    false = Dendrogram(tree.children, tree.merge_costs * (1 + 1e-6), weights)
+    found = certify(false, x, family="exponential", weights=weights)
+    np.testing.assert_allclose(found.sum_error, 1e-6, rtol=1e-6)
+    assert not found.holds()
+    assert found.excess == 0
+
+
+def test_few_points_and_equal_ones():
+    one = certify(np.zeros((0, 2), int), [[2.0]], family="poisson")
+    assert (one.excess, one.num_pairs, one.cost_of_all) == (0, 0, 0)
+    assert one.holds(0)
+    two = certify([[0, 1]], [[2.0], [3.0]], family="poisson")
+    assert (two.excess, two.num_pairs) == (0, 1)
+    equal = certify([[0, 1], [2, 3], [4, 5]], np.ones((4, 2)), family="ward")
+    assert (equal.excess, equal.relative, equal.sum_error) == (0, 0, 0)
+    assert equal.holds(0)
+
+
+def test_chunks_of_steps_leave_no_pair_out(rng):
+    """More steps than one chunk; one wrong merge late and one early are both found."""
+    x = rng.normal(size=(700, 2))
+    tree = agglomerate(x, family="ward")
+    assert certify(tree, x, family="ward").holds(1e-12)
+    for step in (3, 300, 600):
+        children = tree.children.copy()
+        swapped = children[[step + 1, step]]
+        if 700 + step in swapped:
+            continue
+        renamed = {700 + step: 701 + step, 701 + step: 700 + step}
+        children[[step, step + 1]] = swapped
+        later = children[step + 2 :]
+        children[step + 2 :] = np.vectorize(lambda n, r=renamed: r.get(n, n))(later)
+        found = certify(children, x, family="ward")
+        gap = tree.merge_costs[step + 1] - tree.merge_costs[step]
+        np.testing.assert_allclose(found.excess, gap, rtol=1e-6)
+
+
+def test_errors(rng):
+    x = rng.normal(size=(4, 2))
+    children = np.array([[0, 1], [2, 3], [4, 5]])
+    with pytest.raises(ValueError, match=r"3 merges for the 4 rows.*\(2, 2\)"):
+        certify(children[:2], x, family="ward")
+    with pytest.raises(ValueError, match="`tree` must hold the merges.*row 1 merges"):
+        certify([[0, 1], [1, 2], [4, 5]], x, family="ward")
+    with pytest.raises(ValueError, match="`sample` must be positive.*got 0"):
+        certify(children, x, family="ward", sample=0)
+    with pytest.raises(ValueError, match="outside jit"):
+        jax.jit(lambda x: certify(children, x, family="ward").excess)(x)
+    with pytest.raises(ValueError, match="smoothing|adding"):
+        certify(children, np.zeros((4, 2)), family="exponential")
+
+
+def test_range_maxima(rng):
+    values = rng.permutation(37)
+    begin, end = (grid.ravel() for grid in np.mgrid[0:38, 0:38])
+    expected = [
+        values[b:e].max() if b < e else -1 for b, e in zip(begin, end, strict=True)
+    ]
+    np.testing.assert_array_equal(RangeMax(values)(begin, end), expected)
+
+
+def _rows(family, rng, m):
+    x = rng.normal(size=(m, 4)) + 3 * rng.normal(size=(20, 4))[rng.integers(0, 20, m)]
+    if family in ("poisson", "exponential", "gamma", "multinomial"):
+        return np.exp(x / 2)
+    if family == "bernoulli":
+        return 1 / (1 + np.exp(-x))
+    return (x > 0).astype(float) if family == "ising" else x
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"ising"}))
+def test_five_thousand_points(family, rng):
+    m = 1000 if family == "gamma" else 5000
+    x = _rows(family, rng, m)
+    tree = agglomerate(x, family=family, engine="windowed")
+    found = certify(tree, x, family=family)
+    assert found.num_pairs == (m - 1) ** 2
+    assert found.relative <= 1e-9
+    assert found.sum_error <= 1e-10
+
+
+@pytest.mark.slow
+def test_fifty_thousand_points(rng):
+    x = _rows("ward", rng, 50_000)
+    tree = agglomerate(x, family="ward")
+    found = certify(tree, x, family="ward")
+    assert found.num_pairs == 49_999**2
+    assert found.relative <= 1e-9
+    assert found.sum_error <= 1e-11
