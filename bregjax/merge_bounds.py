@@ -138,7 +138,8 @@ def _hellinger(w_a: Array, t_a: Array, dtype) -> Callable[[Array, Array], Array]
     r = ∞, where −q log q ≥ 2 κ p q. The first decides where p is the larger.
     """
     # Roots are good to a few roundings of the states' precision.
-    distances = distances_from(jnp.sqrt(t_a), dtype, 4 * jnp.finfo(t_a.dtype).eps)
+    rounding = 4 * float(jnp.finfo(t_a.dtype).eps)
+    distances = distances_from(jnp.sqrt(t_a), dtype, rounding)
     w_a = w_a.astype(dtype)[:, None]
 
     def bound(w_b: Array, t_b: Array) -> Array:
@@ -236,7 +237,9 @@ def log_of_product(term: Callable[[Array], Array], count: int, like: Array) -> A
     return jnp.where(out < jnp.inf, out, jnp.nan)
 
 
-def distances_from(a: Array, dtype, relative_error=0.0) -> Callable[[Array], Array]:
+def distances_from(
+    a: Array, dtype, relative_error: float = 0.0
+) -> Callable[[Array], Array]:
     """From `b` `[m, n]` to ‖a_i − b_j‖² from below, `[k, m]`, by matrix product.
 
     ‖a‖² + ‖b‖² − 2⟨a, b⟩ about the mean of the rows of `a`, less a bound of its
