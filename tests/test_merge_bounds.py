@@ -152,7 +152,7 @@ def test_bounds_of_functions(name, dtype, screen, rng):
             means = change(rng, sample(rng))
             # Costs go by 1 − mean, rounded: near 1 those of near points are poor.
             rtol = 0.1 if name == "binary" and kind in NEAR else 0.0
-            if rtol and dtype == np.float32:
+            if rtol and (dtype == np.float32 or kind == "nearer"):
                 continue
             if name == "simplex":
                 means = means / means.sum(axis=1, keepdims=True)
