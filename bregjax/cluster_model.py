@@ -289,7 +289,9 @@ def _displacements(axes, w_a, t_a, w_b, t_b):
     total = w_a + w_b
     p, q = _expand(w_a / total, axes), _expand(w_b / total, axes)
     difference = t_a - t_b
-    return p * t_a + q * t_b, q * difference, -p * difference
+    # From the heavier: shares that add up to more than 1 would leave the domain of f.
+    centre = jnp.where(p >= q, t_a - q * difference, t_b + p * difference)
+    return centre, q * difference, -p * difference
 
 
 def _cost_of_displacements(f, w_a, t_a, w_b, t_b):

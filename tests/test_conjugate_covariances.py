@@ -19,7 +19,7 @@ from bregjax.convex._solvers.outcome import inner_product
 from bregjax.convex.conjugation import conjugate
 
 TOLERANCE = {4: 1e-5, 8: 1e-10}
-COUNTS = [15, pytest.param(400, marks=pytest.mark.slow)]
+COUNTS = [15, pytest.param(150, marks=pytest.mark.slow)]
 
 
 @pytest.fixture

@@ -342,3 +342,14 @@ def _cost_of_ratio(q, r):
     mean = 1 - q + q * r
     cost = (q * r * mpmath.log(r) if r else 0) - mean * mpmath.log(mean)
     return cost, 2 * q * (1 - q) * (1 - mpmath.sqrt(r)) ** 2
+
+
+def test_ends_of_the_unit_interval_cost_what_they_should(x64):
+    """Weights whose shares add up to more than 1 by rounding: the mean stays in."""
+    weights = np.array([0.4219507054576983, 3.751499907246043])
+    x = np.array([[0.0, 1, 1, 1], [1, 1, 1, 0]])
+    model = BregmanModel(BinaryEntropy())
+    leaves = model.leaves(jnp.asarray(x), jnp.asarray(weights))
+    cost = model.merge_cost(take(leaves, 0), take(leaves, 1))
+    expected = 2 * np.sum(weights * np.log(weights.sum() / weights))
+    np.testing.assert_allclose(cost, expected, rtol=1e-12)
