@@ -350,6 +350,6 @@ def test_ends_of_the_unit_interval_cost_what_they_should(x64):
     x = np.array([[0.0, 1, 1, 1], [1, 1, 1, 0]])
     model = BregmanModel(BinaryEntropy())
     leaves = model.leaves(jnp.asarray(x), jnp.asarray(weights))
-    cost = model.merge_cost(take(leaves, 0), take(leaves, 1))
+    cost = model.merge_cost(take(leaves, jnp.int32(0)), take(leaves, jnp.int32(1)))
     expected = 2 * np.sum(weights * np.log(weights.sum() / weights))
     np.testing.assert_allclose(cost, expected, rtol=1e-12)

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
@@ -12,7 +12,7 @@ NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_cells_run_in_order(path, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    matplotlib.use("Agg")
+    plt.switch_backend("Agg")
     notebook = json.loads(path.read_text("utf-8"))
     assert notebook["nbformat"] == 4
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -21,7 +21,7 @@ def test_cells_run_in_order(path, monkeypatch, tmp_path):
     for number, cell in enumerate(cells):
         source = "".join(cell["source"])
         exec(compile(source, f"{path.name}, cell {number}", "exec"), names)
-    matplotlib.pyplot.close("all")
+    plt.close("all")
     assert len(cells) >= 3
 
 
