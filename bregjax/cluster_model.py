@@ -14,7 +14,7 @@ from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.convex import Scaled, SquaredNorm
 from bregjax.convex.base import ConvexFunction
-from bregjax.merge_bounds import pair_bound
+from bregjax.merge_bounds import bound_of
 
 __all__ = ["BregmanModel", "ClusterModel", "MeanState", "weighted_mean"]
 
@@ -125,11 +125,6 @@ class ClusterModel(abc.ABC):
 
         return bound
 
-    def lower_bound(self, a: PyTree, b: PyTree) -> Array:
-        """Lower bounds of the costs of all pairs, `[k, m]` from `[k]` and `[m]`."""
-        like = jax.tree.map(lambda leaf: leaf[:1], b)
-        return self.screen(a, like, jnp.result_type(float))(b)
-
     def pair_bound(self, a: PyTree, b: PyTree) -> Array | None:
         """A closer lower bound of the cost of single pairs; leading axes broadcast.
 
@@ -215,19 +210,19 @@ class BregmanModel(ClusterModel):
     @property
     def bound_group(self) -> int:
         """As the function's bound has it."""
-        bound = pair_bound(self.function)
+        bound = bound_of(self.function)
         return super().bound_group if bound is None else bound.group
 
     def bound_size(self, state: MeanState) -> int:
         """As the function's bound has it."""
-        bound = pair_bound(self.function)
+        bound = bound_of(self.function)
         return super().bound_size(state) if bound is None else bound.numbers
 
     def screen(
         self, rows: MeanState, like: MeanState, dtype: jnp.dtype
     ) -> Callable[[MeanState], Array]:
         """By matrix products, where the function has such a bound."""
-        bound = pair_bound(self.function)
+        bound = bound_of(self.function)
         if bound is None:
             return super().screen(rows, like, dtype)
         by_means = bound.screen(rows.weight, rows.mean, dtype)
@@ -235,7 +230,7 @@ class BregmanModel(ClusterModel):
 
     def pair_bound(self, a: MeanState, b: MeanState) -> Array | None:
         """As the function's bound has it."""
-        bound = pair_bound(self.function)
+        bound = bound_of(self.function)
         if bound is None or bound.of_pairs is None:
             return None
         return bound.of_pairs(a.weight, a.mean, b.weight, b.mean)

@@ -25,11 +25,11 @@ from bregjax.convex import (
 
 __all__ = [
     "PairBound",
+    "bound_of",
     "distances_from",
     "in_range",
     "less_rounding",
     "log_of_product",
-    "pair_bound",
 ]
 
 
@@ -61,15 +61,15 @@ class PairBound:
 
 
 @functools.singledispatch
-def pair_bound(function: ConvexFunction) -> PairBound | None:
+def bound_of(function: ConvexFunction) -> PairBound | None:
     """The bound for a convex function; None where nothing beats the cost itself."""
     del function
     return None
 
 
-@pair_bound.register
+@bound_of.register
 def _scaled(function: Scaled) -> PairBound | None:
-    inner = pair_bound(function.function)
+    inner = bound_of(function.function)
     if inner is None:
         return None
 
@@ -86,7 +86,7 @@ def _scaled(function: Scaled) -> PairBound | None:
     return PairBound(screen, inner.group, inner.numbers, scaled_pairs)
 
 
-@pair_bound.register
+@bound_of.register
 def _squared_norm(function: SquaredNorm) -> PairBound:
     """The cost itself, ½ (w_a w_b / w) ‖a − b‖²."""
     del function
@@ -98,14 +98,14 @@ def _squared_norm(function: SquaredNorm) -> PairBound:
     return PairBound(screen, group=8)
 
 
-@pair_bound.register(NegativeEntropy)
-@pair_bound.register(SimplexEntropy)
+@bound_of.register(NegativeEntropy)
+@bound_of.register(SimplexEntropy)
 def _entropy(function: ConvexFunction) -> PairBound:
     del function
     return PairBound(_hellinger, group=4, of_pairs=_pollard)
 
 
-@pair_bound.register
+@bound_of.register
 def _binary_entropy(function: BinaryEntropy) -> PairBound:
     """Two categories a coordinate."""
     del function
@@ -175,7 +175,7 @@ def _pollard_of(w_a: Array, t_a: Array, w_b: Array, t_b: Array, delta: Array) ->
     return slack * (w_a * w_b / total) * jnp.sum(terms, axis=-1)
 
 
-@pair_bound.register
+@bound_of.register
 def _burg(function: Burg) -> PairBound:
     """The cost, w Σ log c − w_a Σ log a − w_b Σ log b, less its rounding."""
     del function

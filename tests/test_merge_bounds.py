@@ -24,7 +24,7 @@ from bregjax.families import ExponentialFamily, Gamma
 from bregjax.families.gaussian_models import FullGaussianModel, VarianceModel
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy.tree_costs import node_states
-from bregjax.merge_bounds import distances_from, pair_bound
+from bregjax.merge_bounds import bound_of, distances_from
 from bregjax.moments import Form, Moments
 
 M, N = 20, 4
@@ -283,8 +283,8 @@ def test_bounds_by_the_conjugate(name, x64, rng):
 
 def test_ward_and_hellinger_are_close(x64, rng):
     """Ward's bound is the cost; Hellinger's constant is reached where b = 0."""
-    ward = pair_bound(SquaredNorm())
-    entropy = pair_bound(NegativeEntropy())
+    ward = bound_of(SquaredNorm())
+    entropy = bound_of(NegativeEntropy())
     assert ward is not None
     assert entropy is not None
     a, b = jnp.asarray(rng.normal(size=(7, 3))), jnp.asarray(rng.normal(size=(9, 3)))

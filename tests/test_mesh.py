@@ -66,3 +66,5 @@ def test_a_mesh_implies_the_windowed_engine():
     np.testing.assert_array_equal(tree.children, alone.children)
     with pytest.raises(ValueError, match='"windowed" or "auto" with a mesh'):
         agglomerate(x, family="ward", mesh=mesh, engine="matrix")
+    with pytest.raises(ValueError, match="`mesh` must be None inside jit"):
+        jax.jit(lambda x: agglomerate(x, family="ward", mesh=mesh).merge_costs)(x)

@@ -7,12 +7,17 @@ import pytest
 from hostile_cases import HOSTILE, LOCATIONS, ORDINARY, SOLVED, badly_scaled, leaves_of
 from hostile_cases import greedy as one_at_a_time
 
+from bregjax.cluster_model import BregmanModel
+from bregjax.convex import NegativeEntropy, SquaredNorm
 from bregjax.families import FAMILIES
 from bregjax.families.gaussian_models import VarianceModel
 from bregjax.hierarchy import agglomerate, certify
 from bregjax.hierarchy._windowed.check import is_greedy
+from bregjax.hierarchy._windowed.frontier import Frontier
 from bregjax.hierarchy._windowed.merges import Merges, schedule
 from bregjax.hierarchy._windowed.placement import Placement
+from bregjax.hierarchy._windowed.pool import Pool
+from bregjax.hierarchy._windowed.shapes import Shapes
 from bregjax.hierarchy.engine_windowed import _Run, windowed
 from bregjax.moments import Moments
 from bregjax.smoothing import blur
@@ -347,3 +352,27 @@ def test_the_order_of_rows_changes_no_tree(rng):
 def test_every_family_is_here():
     other_names = {"spherical_gaussian"}  # of "ward"
     assert set(FAMILIES) - other_names - {"ising"} <= set(ORDINARY)
+
+
+@pytest.mark.parametrize("apart", [1e6, 1.0])
+def test_screens_get_more_digits_where_that_helps(apart, x64, rng):
+    """Groups of points near each other and far apart drown in float32's rounding."""
+    x = rng.normal(size=(600, 4)) + apart * np.arange(4)[rng.integers(0, 4, 600), None]
+    model = BregmanModel(SquaredNorm())
+    leaves = model.leaves(jnp.asarray(x), jnp.ones(600))
+    frontier = Frontier.of(Pool(model, leaves, Shapes.of(model, leaves), 600))
+    frontier.search(frontier.active)
+    sharp = apart > 1
+    assert frontier.pool.screen_dtype == (np.float64 if sharp else np.float32)
+
+
+def test_screens_keep_their_digits_where_more_would_not_help(x64, rng):
+    """Hellinger's bound leaves all pairs of a cluster, in any precision."""
+    x = rng.poisson(40.0, size=(600, 40)).astype(float)
+    model = BregmanModel(NegativeEntropy())
+    leaves = model.leaves(jnp.asarray(x), jnp.ones(600))
+    frontier = Frontier.of(Pool(model, leaves, Shapes.of(model, leaves), 600))
+    many = frontier.pool._many
+    frontier.search(frontier.active)
+    assert frontier.pool.screen_dtype == np.float32
+    assert frontier.pool._many > many  # it was tried

@@ -133,7 +133,8 @@ def agglomerate(
     Raises:
         ValueError: If data, weights or sizes are unfit, naming row, value and remedy;
             if a leaf has no finite cost, naming the smoothing that helps; if the
-            engine's memory would not fit or it can't run inside a transformation.
+            engine's memory would not fit, or it or a mesh is asked for inside a
+            transformation.
         ImportError: If `progress` is asked for without tqdm.
         TypeError: If `family` or `smoothing` is of no kind known here.
         ArithmeticError: If a merge cost could not be computed, or the function has a
@@ -152,6 +153,11 @@ def agglomerate(
     if is_concrete(problem):
         tree, info = _agglomerate_eagerly(problem, engine, mesh, progress=progress)
     else:
+        if mesh is not None:
+            raise ValueError(
+                "`mesh` must be None inside jit, vmap or grad; got a mesh of "
+                f"{mesh.size} devices. Call `agglomerate` outside, and `replay` inside."
+            )
         tree, info = _agglomerate_traced(problem, engine)
     return (tree, info) if return_info else tree
 

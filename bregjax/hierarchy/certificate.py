@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import SupportsIndex
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete
@@ -21,14 +20,14 @@ from bregjax.hierarchy._problem import (
     working_copy,
 )
 from bregjax.hierarchy._search import take
-from bregjax.hierarchy._walk import problem_with
 from bregjax.hierarchy._windowed.pool import Pool, blocks
 from bregjax.hierarchy._windowed.range_max import RangeMax
 from bregjax.hierarchy._windowed.shapes import Shapes
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import (
+    check_children,
     leaves_and_codes,
-    node_states,
+    nodes_and_costs,
 )
 from bregjax.smoothing import StatisticMap
 
@@ -138,7 +137,8 @@ def certify(
     if not is_concrete((problem, children)):
         raise ValueError("`certify` loops on the host: call it outside jit and vmap.")
     m = problem.num_points
-    children = _checked(np.asarray(children), m)
+    check_children(children, m)
+    children = np.asarray(children, np.int32)
     rows = _sampled(2 * m - 2, sample, seed)
     with precision(problem):
         full = padded(working_copy(problem))
@@ -157,18 +157,7 @@ def certify(
 
 
 _taken = jax.jit(take)
-
-
-def _checked(children: np.ndarray, num_points: int) -> np.ndarray:
-    if children.shape != (num_points - 1, 2):
-        raise ValueError(
-            f"`tree` must have {num_points - 1} merges for the {num_points} rows of "
-            f"`x`; got children of shape {children.shape}."
-        )
-    fault = problem_with(children)
-    if fault:
-        raise ValueError(f"`tree` must hold the merges of a tree; {fault}.")
-    return children.astype(np.int32)
+_nodes_and_costs = jax.jit(nodes_and_costs)
 
 
 def _sampled(count: int, sample: SupportsIndex | None, seed: int) -> np.ndarray:
@@ -188,17 +177,9 @@ def _replay(model: ClusterModel, leaves: PyTree, children: np.ndarray, m: int):
     if m == 1:
         return leaves, np.zeros(0)
     extra = jax.tree.leaves(leaves)[0].shape[0] - m
-    steps = np.pad(children.astype(np.int32), ((0, extra), (0, 0)))
+    steps = np.pad(np.asarray(children, np.int32), ((0, extra), (0, 0)))
     nodes, costs = _nodes_and_costs(model, leaves, steps, np.int32(m))
     return nodes, np.asarray(costs)[: m - 1]
-
-
-@jax.jit
-def _nodes_and_costs(model, leaves, children, num_points):
-    nodes = node_states(model, leaves, children, num_points)
-    first, second = take(nodes, children[:, 0]), take(nodes, children[:, 1])
-    unions = take(nodes, num_points + jnp.arange(len(children)))
-    return nodes, model.cost(first, second, unions)
 
 
 @dataclass(frozen=True)

@@ -69,8 +69,8 @@ def windowed(
     Costs that are reducible (squared distances: the union of two clusters, each the
     other's nearest, is no nearer to a third than they were) need no check.
 
-    Pairs are screened by `model.lower_bound`; `model.merge_cost`, the robust form,
-    decides among all that are left.
+    Pairs are screened by lower bounds, `model.screen`; `model.merge_cost`, the robust
+    form, decides among all that are left.
 
     Time: about 3 m² bounds, O(m) costs. Memory: O(m n). The loop runs on the host;
     what is O(m) happens there, the rest in a few compiled programs whose shapes depend

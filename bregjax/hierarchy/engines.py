@@ -72,7 +72,9 @@ def numbers_needed(engine: str, num_points: int, state: int, pair: int) -> int:
     return replayed + num_points**2 if engine == "matrix" else replayed
 
 
-def check_memory(engine: str, num_points: int, state: int, pair: int, itemsize: int):
+def check_memory(
+    engine: str, num_points: int, state: int, pair: int, itemsize: int
+) -> None:
     """Raise ValueError if an engine would not fit into memory.
 
     Args:

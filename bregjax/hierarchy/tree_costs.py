@@ -24,8 +24,10 @@ from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.smoothing import StatisticMap
 
 __all__ = [
+    "check_children",
     "leaves_and_codes",
     "node_states",
+    "nodes_and_costs",
     "replay",
     "replay_costs",
 ]
@@ -69,13 +71,7 @@ def replay(
     children = tree.children if isinstance(tree, Dendrogram) else tree
     problem = resolve(x, family, smoothing, weights)
     m = problem.num_points
-    if np.shape(children) != (m - 1, 2):
-        raise ValueError(
-            f"`tree` must have {m - 1} merges for the {m} rows of `x`; got children of "
-            f"shape {np.shape(children)}."
-        )
-    if is_concrete(children):
-        _check_children(np.asarray(children))
+    check_children(children, m)
     if not is_concrete((problem, children)):
         problem = working_copy(problem)
         model, leaves = build_leaves(problem)
@@ -91,8 +87,14 @@ def replay(
         return costs  # pyright: ignore[reportReturnType]
 
 
-def _check_children(children: np.ndarray) -> None:
-    fault = problem_with(children)
+def check_children(children: DataLike, num_points: int) -> None:
+    """Raise ValueError unless these are the merges of a tree over so many rows."""
+    if np.shape(children) != (num_points - 1, 2):
+        raise ValueError(
+            f"`tree` must have {num_points - 1} merges for the {num_points} rows of "
+            f"`x`; got children of shape {np.shape(children)}."
+        )
+    fault = problem_with(np.asarray(children)) if is_concrete(children) else None
     if fault:
         raise ValueError(f"`tree` must hold the merges of a tree; {fault}.")
 
@@ -103,10 +105,17 @@ def replay_costs(
     """Costs of the merges of `children`, `[m − 1]`; see `node_states`."""
     if children.shape[0] == 0:
         return jnp.zeros(0)
+    return nodes_and_costs(model, leaves, children, num_points)[1]
+
+
+def nodes_and_costs(
+    model: ClusterModel, leaves: PyTree, children: Array, num_points: Array | int
+) -> tuple[PyTree, Array]:
+    """States of all nodes, see `node_states`, and costs of merges `[m − 1]`."""
     nodes = node_states(model, leaves, children, num_points)
     merges = jnp.asarray(num_points + np.arange(children.shape[0]), jnp.int32)
     left, right = take(nodes, children[:, 0]), take(nodes, children[:, 1])
-    return model.cost(left, right, take(nodes, merges))
+    return nodes, model.cost(left, right, take(nodes, merges))
 
 
 def node_states(

@@ -11,10 +11,6 @@ from bregjax.hierarchy._windowed.pool import Bounds, Pool, blocks
 __all__ = ["Frontier"]
 
 
-# Groups of pairs a row left in question from which bounds are to be made sharper.
-_MANY = 32
-
-
 @dataclasses.dataclass
 class Frontier:
     """What is known of the clusters in the slots of a pool, on the host.
@@ -202,8 +198,7 @@ class Frontier:
         more = ~(low > least[1][:, None])  # NaN excludes nothing
         more[here, best] = more[here, next_best] = False
         place, group = np.nonzero(more)
-        if len(place) > _MANY * len(rows):
-            self.pool.sharpen()
+        self.pool.sharpen(rows, self.alive, least[1], len(place))
         found.append(self._evaluate(rows, place, bounds.columns_of(group), least))
         places, columns, costs = map(np.concatenate, zip(*found, strict=True))
         matter = costs <= least[1, places]

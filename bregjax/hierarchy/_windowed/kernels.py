@@ -99,14 +99,8 @@ def costs(
     placement: Placement,
 ) -> Array:
     """Merge costs of pairs of slots, in the robust form."""
-
-    def local(states, others):
-        model, first, second = others
-        a, b = placement.fetch(states, first), placement.fetch(states, second)
-        return searchable(model.merge_cost(a, b))
-
-    run = placement.spread(local, shared=1, result="same")
-    return run(states, (model, first, second))
+    cost = lambda model, a, b: searchable(model.merge_cost(a, b))
+    return _of_pairs(cost, model, states, first, second, placement)
 
 
 @_jit
@@ -118,11 +112,17 @@ def pair_bounds(
     placement: Placement,
 ) -> Array | None:
     """Closer lower bounds of the costs of pairs of slots; None if there are none."""
+    bound = lambda model, a, b: model.pair_bound(a, b)
+    return _of_pairs(bound, model, states, first, second, placement)
+
+
+def _of_pairs(function, model, states, first, second, placement: Placement):
+    """A function of the model and two states, for pairs of slots."""
 
     def local(states, others):
         model, first, second = others
-        a, b = placement.fetch(states, first), placement.fetch(states, second)
-        return model.pair_bound(a, b)
+        fetch = functools.partial(placement.fetch, states)
+        return function(model, fetch(first), fetch(second))
 
     run = placement.spread(local, shared=1, result="same")
     return run(states, (model, first, second))

@@ -9,12 +9,17 @@ import numpy as np
 
 from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import ClusterModel
+from bregjax.hierarchy._search import take
 from bregjax.hierarchy._windowed import kernels
 from bregjax.hierarchy._windowed.nearest import push_least
 from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.shapes import Shapes
 
 __all__ = ["Bounds", "Pool", "blocks"]
+
+
+# Groups of pairs a row left in question from which more digits are tried.
+_MANY = 32
 
 
 @dataclass(frozen=True)
@@ -72,12 +77,13 @@ class Pool:
         self.used = count
         # Half the digits do for most bounds; see `sharpen`.
         self.screen_dtype = np.dtype(np.float32)
+        self._many = _MANY
         self.placement = placement or Placement()
         size = _size(states)
         unit = shapes.columns * self.placement.num_devices
         slots = np.arange(-(-(size + size // 2 + 1) // unit) * unit)
         index = self.placement.dealt(np.minimum(slots, size - 1))
-        deal = jax.jit(_take, out_shardings=self.placement.sharding)
+        deal = jax.jit(take, out_shardings=self.placement.sharding)
         self.states = deal(states, index)
         pair = jnp.zeros(1, jnp.int32), jnp.zeros(1, jnp.int32)
         self.dtype = jax.eval_shape(self._on_pairs(kernels.costs), *pair).dtype
@@ -119,9 +125,29 @@ class Pool:
         by_column = by_column.transpose(1, 2, 0).reshape(by_column.shape[1], -1)
         return Bounds(by_row, by_column, shapes, p)
 
-    def sharpen(self) -> None:
-        """Screen in the precision of the states from now on."""
-        self.screen_dtype = np.dtype(self.dtype)
+    def sharpen(
+        self, rows: np.ndarray, alive: np.ndarray, limit: np.ndarray, left: int
+    ) -> None:
+        """Screen in the precision of the states from now on, if so many pairs call.
+
+        Tried where bounds leave many groups a row in question; kept where the full
+        precision leaves less than half. Bounds that are loose for another reason are
+        not tried again until four times as many are left.
+
+        Args:
+            rows: Slots that were screened, `[b]`.
+            alive: Against those.
+            limit: Costs up to which a pair matters, by row.
+            left: How many groups the bounds left.
+        """
+        coarse, full = self.screen_dtype, np.dtype(self.dtype)
+        if coarse == full or left <= self._many * len(rows):
+            return
+        self.screen_dtype = full
+        low = self.bounds(rows, alive).by_row
+        if np.count_nonzero(~(low > limit[:, None])) > left // 2:
+            self.screen_dtype = coarse
+            self._many = 4 * left // len(rows)
 
     def costs(
         self, first: np.ndarray, second: np.ndarray, limit: np.ndarray | float = np.inf
@@ -242,10 +268,6 @@ class Pool:
 def blocks(rows: np.ndarray, size: int) -> Iterator[np.ndarray]:
     """Runs of at most `size` entries."""
     return (rows[start : start + size] for start in range(0, len(rows), size))
-
-
-def _take(states: PyTree, index: Array) -> PyTree:
-    return jax.tree.map(lambda leaf: leaf[index], states)
 
 
 def _padded(index: np.ndarray, size: int) -> np.ndarray:
