@@ -115,6 +115,24 @@ def test_many_hostile_clusters(m, dim, x64):
         np.testing.assert_array_equal(children, one_at_a_time(*leaves, m)[0])
 
 
+@pytest.mark.parametrize("tiny", [1e-4, 1e-9, 1e-30])
+def test_a_bound_that_cannot_be_had_hides_no_pair(tiny, x64):
+    """A variance out of float32's reach, in a group with slots that hold nothing."""
+    variance = np.array([[0.2, tiny], [0.5, 1.0], [1.5, 1.0]])
+    model, leaves = gaussian_leaves(np.ones(3), np.zeros((3, 2)), variance)
+    pool = Pool(model, leaves, Shapes.of(model, leaves), 3)
+    alive = np.arange(pool.capacity) < 3
+    rows, columns = np.array([1, 2]), np.array([0, 0])
+    bounds = pool.bounds(rows, alive)
+    cost = pool.costs(columns, rows)
+    here = np.any(bounds.columns_of(np.arange(bounds.by_row.shape[1])) == 0, axis=1)
+    assert np.all(bounds.by_row[:, here] <= cost[:, None])
+    place = bounds.rows_of(np.arange(len(bounds.by_column)))
+    least = bounds.by_column[:, 0]
+    for row in (0, 1):
+        assert np.all(least[np.any(place == row, axis=1)] <= cost[row])
+
+
 def test_a_window_that_greedy_would_not_have_made(x64):
     """Six one-dimensional Gaussians: within the threshold rounds give YZ and ABU.
 

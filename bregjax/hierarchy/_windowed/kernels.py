@@ -46,7 +46,7 @@ def bounds(
     Returns:
         By device and row the least of each group of columns, `[p, b, columns / group]`;
         by device and column that of each group of rows, `[p, b / group, columns]`; inf
-        where there is no pair.
+        where there is no pair, the least number where nothing is known.
     """
     width, group = shape
     size = rows.shape[0]
@@ -63,6 +63,8 @@ def bounds(
             start, zero = t * width, jnp.zeros_like(t)
             cut = lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, width)
             low = bound(jax.tree.map(cut, states))
+            # NaN, and −inf where no cluster is, would be lost in the least of a group.
+            low = jnp.where(low > -jnp.inf, low, jnp.finfo(low.dtype).min)
             low = low + jnp.where(cut(alive), 0, jnp.inf).astype(low.dtype)[None]
             columns = start + jnp.arange(width, dtype=jnp.int32)
             columns = columns * placement.num_devices + placement.device()
