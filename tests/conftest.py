@@ -1,10 +1,24 @@
-"""Shared fixtures: both precisions, strict promotion."""
+"""Shared fixtures: both precisions, strict promotion, a bound on compiled programs."""
+
+import pathlib
 
 import jax
 import numpy as np
 import pytest
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Each compiled program takes a few memory maps; past 65,530 Linux ends the process.
+_MAPS = pathlib.Path("/proc/self/maps")
+_MANY_MAPS = 20_000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_memory_maps():
+    """Forget compiled programs, where a process has gathered many."""
+    yield
+    if _MAPS.exists() and len(_MAPS.read_bytes().splitlines()) > _MANY_MAPS:
+        jax.clear_caches()
 
 
 @pytest.fixture(params=["float32", "float64"])
