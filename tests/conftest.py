@@ -8,9 +8,10 @@ import pytest
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# Each compiled program takes a few memory maps; past 65,530 Linux ends the process.
+# Each compiled program takes a few memory maps; past 65,530 Linux ends the process,
+# and 12,000 come to about 2 GB.
 _MAPS = pathlib.Path("/proc/self/maps")
-_MANY_MAPS = 20_000
+_MANY_MAPS = 12_000
 
 
 @pytest.fixture(autouse=True, scope="module")
