@@ -2,7 +2,6 @@
 
 import abc
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -14,7 +13,7 @@ from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.convex import Scaled, SquaredNorm
 from bregjax.convex.base import ConvexFunction
-from bregjax.merge_bounds import bound_of
+from bregjax.screening import CostScreen, Screen, screen_of
 
 __all__ = ["BregmanModel", "ClusterModel", "MeanState", "weighted_mean"]
 
@@ -78,61 +77,14 @@ class ClusterModel(abc.ABC):
         """
         return False
 
-    @property
-    def bound_group(self) -> int:
-        """How many neighbouring pairs may share the least of their lower bounds.
+    def screen(self, leaves: PyTree) -> Screen:
+        """Lower bounds of the costs between these leaves and unions of them.
 
-        A power of two: large where bounds are close to costs and costs are cheap.
-        """
-        return 8
-
-    def bound_size(self, state: PyTree) -> int:
-        """Numbers that the bound of one pair works on; engines size tiles by it."""
-        return self.pair_size(state)
-
-    def prepared(self, leaves: PyTree) -> "ClusterModel":
-        """The model ready to screen unions of these leaves, all alike in one program.
-
-        Where something made once, such as a table, makes bounds cheap.
+        The cost itself, where nothing cheaper is known; a matrix product, a marginal or
+        a table make an engine fast. Works under `jit`.
         """
         del leaves
-        return self
-
-    def screen(
-        self, rows: PyTree, like: PyTree, dtype: jnp.dtype
-    ) -> Callable[[PyTree], Array]:
-        """Cheap lower bounds of the costs of some rows with any columns.
-
-        Never above `merge_cost`, its own rounding included; NaN excludes nothing. An
-        engine evaluates costs where the bound leaves a pair in question, so a cheap
-        one that is close makes it fast: a matrix product, a marginal.
-
-        Args:
-            rows: States `[k]`. What needs only these is done once.
-            like: A state `[1]` that many columns may resemble, as a single point does.
-            dtype: The precision to work in: float32 may do where states are float64,
-                as long as bounds allow for its rounding. It may be ignored.
-
-        Returns:
-            A function from states `[m]` to bounds `[k, m]`.
-        """
-        del like, dtype
-        rows = jax.tree.map(lambda leaf: leaf[:, None], rows)
-
-        def bound(columns: PyTree) -> Array:
-            cost = self.merge_cost(rows, jax.tree.map(lambda leaf: leaf[None], columns))
-            return cost * (1 - 64 * jnp.finfo(cost.dtype).eps)
-
-        return bound
-
-    def pair_bound(self, a: PyTree, b: PyTree) -> Array | None:
-        """A closer lower bound of the cost of single pairs; leading axes broadcast.
-
-        For models in which `merge_cost` is dear, for the pairs that `screen` leaves.
-        None where there is nothing between the two.
-        """
-        del a, b
-        return None
+        return CostScreen(self)
 
     def cross_cost(self, a: PyTree, b: PyTree) -> Array:
         """Merge costs of all pairs, `[k, m]` from states `[k]` and `[m]`.
@@ -207,33 +159,10 @@ class BregmanModel(ClusterModel):
         """Of squared distances: a union is no nearer to a third than both parts."""
         return _is_squared_distance(self.function)
 
-    @property
-    def bound_group(self) -> int:
-        """As the function's bound has it."""
-        bound = bound_of(self.function)
-        return super().bound_group if bound is None else bound.group
-
-    def bound_size(self, state: MeanState) -> int:
-        """As the function's bound has it."""
-        bound = bound_of(self.function)
-        return super().bound_size(state) if bound is None else bound.numbers
-
-    def screen(
-        self, rows: MeanState, like: MeanState, dtype: jnp.dtype
-    ) -> Callable[[MeanState], Array]:
-        """By matrix products, where the function has such a bound."""
-        bound = bound_of(self.function)
-        if bound is None:
-            return super().screen(rows, like, dtype)
-        by_means = bound.screen(rows.weight, rows.mean, dtype)
-        return lambda columns: by_means(columns.weight, columns.mean)
-
-    def pair_bound(self, a: MeanState, b: MeanState) -> Array | None:
-        """As the function's bound has it."""
-        bound = bound_of(self.function)
-        if bound is None or bound.of_pairs is None:
-            return None
-        return bound.of_pairs(a.weight, a.mean, b.weight, b.mean)
+    def screen(self, leaves: MeanState) -> Screen:
+        """The function's, where it has one."""
+        screen = screen_of(self.function, leaves)
+        return super().screen(leaves) if screen is None else screen
 
     def cost(self, a: MeanState, b: MeanState, union: MeanState) -> Array:
         """Δ(a, b) by displacements from the mean of the union."""

@@ -17,7 +17,6 @@ from bregjax.hierarchy._problem import build_leaves, resolve
 from bregjax.hierarchy._windowed import kernels
 from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.pool import Pool
-from bregjax.hierarchy._windowed.shapes import Shapes
 
 DEVICES = (1, 2, 4, 8)
 ROWS, COLUMNS = 20_000, 64
@@ -42,21 +41,21 @@ def block_of_bounds(count: int) -> dict[str, int]:
     """Of the compiled program that screens a block of rows."""
     x = np.random.default_rng(0).normal(size=(ROWS, COLUMNS)).astype(np.float32)
     model, leaves = build_leaves(resolve(x, "ward", None, None))
-    shapes = Shapes.of(model, leaves)
     placement = Placement(mesh_of(count))
-    pool = Pool(model, leaves, shapes, ROWS, placement)
+    pool = Pool(model, kernels.screen(model, leaves), leaves, ROWS, placement)
+    shapes = pool.shapes
     compiled = kernels.bounds.lower(
-        model,
-        pool.states,
+        pool.screen,
+        pool.features,
         np.ones(pool.capacity, bool),
-        np.zeros(shapes.rows, np.int32),
-        np.int32(ROWS),
+        np.zeros(shapes.block, np.int32),
+        (np.int32(shapes.block), np.int32(ROWS)),
         placement,
-        (shapes.columns, shapes.group),
-        pool.screen_dtype,
+        shapes,
     ).compile()
     states = sum(
-        leaf.addressable_shards[0].data.nbytes for leaf in jax.tree.leaves(pool.states)
+        leaf.addressable_shards[0].data.nbytes
+        for leaf in jax.tree.leaves((pool.states, pool.features))
     )
     collective = re.compile(
         r"= \(?([a-z0-9]+)\[([\d,]*)\][^=]*"
@@ -73,7 +72,7 @@ def block_of_bounds(count: int) -> dict[str, int]:
         "states": states,
         "temporaries": memory.temp_size_in_bytes,
         "largest_collective": max(sizes, default=0),
-        "bounds": shapes.rows * pool.capacity // shapes.group,
+        "bounds": shapes.block * pool.capacity // shapes.group,
         "data": ROWS * COLUMNS,
     }
 

@@ -21,7 +21,7 @@ ROWS = [
     {"_checks", "_numerics"},
     {"convex"},
     {"divergences"},
-    {"merge_bounds"},
+    {"screening"},
     {"cluster_model"},
     {"moments"},
     {"data_model", "smoothing"},

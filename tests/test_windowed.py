@@ -8,16 +8,15 @@ from hostile_cases import HOSTILE, LOCATIONS, ORDINARY, SOLVED, badly_scaled, le
 from hostile_cases import greedy as one_at_a_time
 
 from bregjax.cluster_model import BregmanModel
-from bregjax.convex import NegativeEntropy, SquaredNorm
+from bregjax.convex import SquaredNorm
 from bregjax.families import FAMILIES
 from bregjax.families.gaussian_models import VarianceModel
 from bregjax.hierarchy import agglomerate, certify
-from bregjax.hierarchy._windowed.check import is_greedy
+from bregjax.hierarchy._windowed.check import least_intruder
 from bregjax.hierarchy._windowed.frontier import Frontier
 from bregjax.hierarchy._windowed.merges import Merges, schedule
 from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.pool import Pool
-from bregjax.hierarchy._windowed.shapes import Shapes
 from bregjax.hierarchy.engine_windowed import _Run, windowed
 from bregjax.moments import Moments
 from bregjax.smoothing import blur
@@ -120,7 +119,7 @@ def test_a_bound_that_cannot_be_had_hides_no_pair(tiny, x64):
     """A variance out of float32's reach, in a group with slots that hold nothing."""
     variance = np.array([[0.2, tiny], [0.5, 1.0], [1.5, 1.0]])
     model, leaves = gaussian_leaves(np.ones(3), np.zeros((3, 2)), variance)
-    pool = Pool(model, leaves, Shapes.of(model, leaves), 3)
+    pool = Pool(model, model.screen(leaves), leaves, 3)
     alive = np.arange(pool.capacity) < 3
     rows, columns = np.array([1, 2]), np.array([0, 0])
     bounds = pool.bounds(rows, alive)
@@ -146,7 +145,7 @@ def test_a_window_that_greedy_would_not_have_made(x64):
     model, leaves = gaussian_leaves(weight, mean[:, None], variance[:, None])
     engine = _Run(model, leaves, 6, None, Placement())
     frontier = engine._frontier
-    frontier.search(frontier.active)
+    frontier.search()
     merges = engine._optimistic(15.31)
     assert merges is not None
     members = {slot: {name} for slot, name in enumerate(names)}
@@ -155,7 +154,7 @@ def test_a_window_that_greedy_would_not_have_made(x64):
     made = {"".join(sorted(members[union])) for union in merges.union}
     assert {"YZ", "ABU"} <= made
     assert np.all(merges.cost <= 15.31)
-    assert not is_greedy(merges, schedule(merges), frontier, 6)
+    assert np.isfinite(least_intruder(merges, schedule(merges), frontier, 6))
     children, _, _ = windowed(model, leaves, 6)
     np.testing.assert_array_equal(children, one_at_a_time(model, leaves, 6)[0])
     pairs = {"".join(names[i] for i in pair) for pair in children[:3]}
@@ -167,12 +166,12 @@ def test_a_window_that_greedy_would_have_made(x64, rng):
     leaves = leaves_of(rng.normal(size=(M, 3)), "ward")
     engine = _Run(*leaves, M, None, Placement())
     frontier = engine._frontier
-    frontier.search(frontier.active)
+    frontier.search()
     merges = engine._optimistic(np.median(frontier.bound[:M]))
     assert merges is not None
     assert len(merges.cost) > 5
     order = schedule(merges)
-    assert is_greedy(merges, order, frontier, M)
+    assert least_intruder(merges, order, frontier, M) == np.inf
     expected, _ = one_at_a_time(*leaves, M)
     members = {slot: frozenset([slot]) for slot in range(M)}
     for first, second, union in zip(*(f[order] for f in merges[:3]), strict=True):
@@ -189,9 +188,12 @@ def test_the_schedule_takes_the_first_that_can_be_made():
     first, second = np.array([0, 2, 6]), np.array([1, 3, 4])
     union, cost = np.array([6, 7, 8]), np.array([3.0, 2.0, 1.0])
     keys = np.zeros(3, np.uint32)
-    order = schedule(Merges(first, second, union, cost, keys))
+    rounds, mutual = np.array([1, 1, 2]), np.ones(3, bool)
+    merges = Merges(first, second, union, cost, keys, rounds, mutual)
+    order = schedule(merges)
     assert order.tolist() == [1, 0, 2]
-    equal = Merges(first, second, union, np.ones(3), np.array([5, 9, 1], np.uint32))
+    keys = np.array([5, 9, 1], np.uint32)
+    equal = merges._replace(cost=np.ones(3), key=keys)
     assert schedule(equal).tolist() == [0, 2, 1]
 
 
@@ -375,22 +377,24 @@ def test_every_family_is_here():
 @pytest.mark.parametrize("apart", [1e6, 1.0])
 def test_screens_get_more_digits_where_that_helps(apart, x64, rng):
     """Groups of points near each other and far apart drown in float32's rounding."""
-    x = rng.normal(size=(600, 4)) + apart * np.arange(4)[rng.integers(0, 4, 600), None]
+    x = (
+        rng.normal(size=(2000, 4))
+        + apart * np.arange(4)[rng.integers(0, 4, 2000), None]
+    )
     model = BregmanModel(SquaredNorm())
-    leaves = model.leaves(jnp.asarray(x), jnp.ones(600))
-    frontier = Frontier.of(Pool(model, leaves, Shapes.of(model, leaves), 600))
-    frontier.search(frontier.active)
+    leaves = model.leaves(jnp.asarray(x), jnp.ones(2000))
+    frontier = Frontier.of(Pool(model, model.screen(leaves), leaves, 2000))
+    frontier.search()
     sharp = apart > 1
     assert frontier.pool.screen_dtype == (np.float64 if sharp else np.float32)
 
 
-def test_screens_keep_their_digits_where_more_would_not_help(x64, rng):
-    """Hellinger's bound leaves all pairs of a cluster, in any precision."""
-    x = rng.poisson(40.0, size=(600, 40)).astype(float)
-    model = BregmanModel(NegativeEntropy())
-    leaves = model.leaves(jnp.asarray(x), jnp.ones(600))
-    frontier = Frontier.of(Pool(model, leaves, Shapes.of(model, leaves), 600))
+def test_screens_keep_their_digits_where_more_would_not_help(x64):
+    """Points all as far from each other: no precision tells them apart."""
+    model = BregmanModel(SquaredNorm())
+    leaves = model.leaves(jnp.eye(600), jnp.ones(600))
+    frontier = Frontier.of(Pool(model, model.screen(leaves), leaves, 600))
     many = frontier.pool._many
-    frontier.search(frontier.active)
+    frontier.search()
     assert frontier.pool.screen_dtype == np.float32
     assert frontier.pool._many > many  # it was tried

@@ -1,6 +1,5 @@
 """Cluster models of Gaussians whose covariance is free."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -13,12 +12,10 @@ from bregjax._result import Result
 from bregjax._typing import Array
 from bregjax.cluster_model import ClusterModel
 from bregjax.convex.determinant import identity_remainder
-from bregjax.families._gaussian_bounds import (
-    screen_diagonal,
-    screen_full,
-    screen_spherical,
-)
+from bregjax.families._full_screen import FullScreen
+from bregjax.families._gaussian_screens import DiagonalScreen, SphericalScreen
 from bregjax.moments import Form, Moments, pool, scatter
+from bregjax.screening import Screen
 
 __all__ = ["FullGaussianModel", "GaussianState", "VarianceModel"]
 
@@ -93,40 +90,9 @@ class FullGaussianModel(ClusterModel):
         within = a.weight * within[0] + b.weight * within[1]
         return 0.5 * (total * jnp.log1p(spread) + within)
 
-    @property
-    def bound_group(self) -> int:
-        """1: factorisations are dear."""
-        return 1
-
-    def bound_size(self, state: GaussianState) -> int:
-        """Vectors of single points, pivots of marginals."""
-        return 2 * state.moments.mean.shape[-1]
-
-    def screen(
-        self, rows: GaussianState, like: GaussianState, dtype: jnp.dtype
-    ) -> Callable[[GaussianState], Array]:
+    def screen(self, leaves: GaussianState) -> Screen:
         """A matrix product for single points, marginals for others."""
-        return screen_full(rows, like, dtype)
-
-    def pair_bound(self, a: GaussianState, b: GaussianState) -> Array:
-        """The first form, less what rounding may have added; one factorisation.
-
-        Rounding in a factorisation moves log det Σ by some n eps Σ_i Σ_ii (Σ⁻¹)_ii,
-        here with the squared pivots in the place of 1 / (Σ⁻¹)_ii, and 16 times over.
-        """
-        union = self.pool(a, b)
-        covariance = union.moments.covariance
-        factor = jnp.linalg.cholesky(covariance)
-        pivots = jnp.diagonal(factor, axis1=-2, axis2=-1) ** 2
-        variances = jnp.diagonal(covariance, axis1=-2, axis2=-1)
-        log_det = jnp.sum(jnp.log(pivots), axis=-1)
-        n = a.moments.mean.shape[-1]
-        size = a.weight * jnp.abs(a.log_det) + b.weight * jnp.abs(b.log_det)
-        size = size + union.weight * (n + jnp.abs(log_det))
-        size = size + union.weight * (n + 1) * jnp.sum(variances / pivots, axis=-1)
-        parts = a.weight * a.log_det + b.weight * b.log_det
-        cost = 0.5 * (union.weight * log_det - parts)
-        return cost - 16 * jnp.finfo(size.dtype).eps * size
+        return FullScreen.of(leaves)
 
     def cross_cost(self, a: GaussianState, b: GaussianState) -> Array:
         """All pairs by one factorisation each."""
@@ -199,24 +165,11 @@ class VarianceModel(ClusterModel):
             return 0.5 * jnp.sum(terms, axis=-1)
         return 0.5 * a.moments.mean.shape[-1] * terms
 
-    @property
-    def bound_group(self) -> int:
-        """4: bounds are close."""
-        return 4
-
-    def bound_size(self, state: GaussianState) -> int:
-        """So many that what coordinates are summed up in stays in cache."""
-        del state
-        return 64
-
-    def screen(
-        self, rows: GaussianState, like: GaussianState, dtype: jnp.dtype
-    ) -> Callable[[GaussianState], Array]:
+    def screen(self, leaves: GaussianState) -> Screen:
         """The first form, with one logarithm for several coordinates."""
-        del like
         if self.form == "diagonal":
-            return screen_diagonal(rows, dtype)
-        return screen_spherical(rows, dtype)
+            return DiagonalScreen.of(leaves)
+        return SphericalScreen.of(leaves)
 
     def cross_cost(self, a: GaussianState, b: GaussianState) -> Array:
         """All pairs by one logarithm a coordinate."""

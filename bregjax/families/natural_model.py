@@ -1,7 +1,5 @@
 """The cluster model that follows from any log-partition function."""
 
-import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +11,9 @@ from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import ClusterModel, weighted_mean
+from bregjax.families._bracketed import bracketed_conjugate
 from bregjax.families._natural_cost import merge_cost_of
+from bregjax.families._natural_screens import SolvingScreen, TableScreen
 from bregjax.families._natural_state import (
     NaturalState,
     flat_init,
@@ -23,8 +23,8 @@ from bregjax.families._natural_state import (
     unsolved,
     vectorize,
 )
-from bregjax.families._screen import bracketed_conjugate
-from bregjax.families._table import ConjugateTable, conjugate_table
+from bregjax.families._table import conjugate_table
+from bregjax.screening import Screen
 
 if TYPE_CHECKING:
     from bregjax.families.base import Family
@@ -66,11 +66,9 @@ class NaturalModel(ClusterModel):
 
     Attributes:
         family: The exponential family; its own parameters are leaves.
-        table: Bounds of ψ* to screen with; see `prepared`.
     """
 
     family: "Family"
-    table: ConjugateTable | None = None
 
     def leaves(self, statistics: PyTree, weights: Array) -> NaturalState:
         """States of single points from mean parameters with a leading axis `[m]`."""
@@ -131,20 +129,11 @@ class NaturalModel(ClusterModel):
         parts = rows.weight * rows.value + columns.weight * columns.value
         return jnp.maximum(parts - union.weight * value, 0)
 
-    @property
-    def bound_group(self) -> int:
-        """1: solving for a pair is dear."""
-        return 1
-
-    def bound_size(self, state: NaturalState) -> int:
-        """A few numbers by the table, else what a cost works on."""
-        return self.pair_size(state) if self.table is None else 8
-
-    def prepared(self, leaves: NaturalState) -> "NaturalModel":
-        """With a table of ψ* over the leaves' range, if ψ is separable."""
+    def screen(self, leaves: NaturalState) -> Screen:
+        """By a table of ψ* over the leaves' range, for separable ψ; or by solves."""
         n = leaves.mean.shape[-1]
         if not (self.family.separable and self.family.solves and n <= _WIDEST_TABLE):
-            return self
+            return SolvingScreen(self)
 
         def solve(means):
             weight = jnp.ones(means.shape[:1], means.dtype)
@@ -152,51 +141,15 @@ class NaturalModel(ClusterModel):
             state = self.settle(unsolved(weight, means, start))
             return state.natural, has_value(state)
 
-        table = conjugate_table(
-            flat_psi(self.family),
-            flat_init(self.family, leaves.mean.dtype),
-            solve,
-            jnp.min(leaves.mean, axis=0),
-            jnp.max(leaves.mean, axis=0),
+        return TableScreen(
+            conjugate_table(
+                flat_psi(self.family),
+                flat_init(self.family, leaves.mean.dtype),
+                solve,
+                jnp.min(leaves.mean, axis=0),
+                jnp.max(leaves.mean, axis=0),
+            )
         )
-        return dataclasses.replace(self, table=table)
-
-    def screen(
-        self, rows: NaturalState, like: NaturalState, dtype: jnp.dtype
-    ) -> Callable[[NaturalState], Array]:
-        """The difference of values, less what rounding may have added to it.
-
-        By the table, chords of ψ* in its place; else a solve a pair.
-        """
-        del like, dtype
-        n = rows.mean.shape[-1]
-        slack = (64 + 8 * n) * jnp.finfo(rows.mean.dtype).eps
-        w_a = rows.weight[:, None]
-        part_a = w_a * rows.value[:, None]
-
-        def by_solving(columns: NaturalState) -> Array:
-            cost = self.cross_cost(rows, columns)
-            other = (columns.weight * jnp.abs(columns.value))[None]
-            return cost - slack * (jnp.abs(part_a) + other + cost)
-
-        table = self.table
-        if table is None:
-            return by_solving
-
-        def by_table(columns: NaturalState) -> Array:
-            total = w_a + columns.weight[None]
-            q = columns.weight[None] / total
-            column_means = columns.mean.T
-
-            def union(i: Array) -> Array:
-                mean = rows.mean[:, i, None]
-                return mean + q * (column_means[i][None] - mean)
-
-            value = table.upper_value(union, q)
-            parts = part_a + (columns.weight * columns.value)[None]
-            return parts - total * (value + slack * table.size)
-
-        return by_table
 
 
 def _warm_start(family: "Family", a: NaturalState, b: NaturalState) -> Array:

@@ -20,9 +20,9 @@ from bregjax.hierarchy._problem import (
     working_copy,
 )
 from bregjax.hierarchy._search import take
+from bregjax.hierarchy._windowed import kernels
 from bregjax.hierarchy._windowed.pool import Pool, blocks
 from bregjax.hierarchy._windowed.range_max import RangeMax
-from bregjax.hierarchy._windowed.shapes import Shapes
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import (
     check_children,
@@ -253,15 +253,14 @@ def _worst(
     floor = _NEGLIGIBLE * np.sum(lives.cost[:-1]) / max(merges, 1)
     floor = max(floor, np.finfo(float).tiny)
     excess, relative, pair = 0.0, 0.0, None
-    model = jax.jit(type(model).prepared)(model, leaves)
-    shapes = Shapes.of(model, leaves)
+    screen = kernels.screen(model, leaves)
     for begin in range(0, merges, chunk):
         end = min(begin + chunk, merges)
         first = lives.children[begin:end].ravel()
         there = np.flatnonzero((lives.birth < end) & (lives.death >= begin))
         index = np.full(size + chunk, there[-1], np.int32)
         index[: len(there)] = there
-        pool = Pool(model, _taken(nodes, index), shapes, len(there))
+        pool = Pool(model, screen, _taken(nodes, index), len(there))
         part = first[rows[first]]
         for u, v, limit in _in_question(pool, lives, there, part, exact=exact):
             places = np.searchsorted(there, u), np.searchsorted(there, v)
@@ -279,7 +278,7 @@ def _in_question(
 ):
     """Nodes of pairs that bounds leave in question, and their limits, in batches."""
     alive = np.arange(pool.capacity) < len(there)
-    for part in blocks(rows, pool.shapes.rows):
+    for part in blocks(rows, pool.shapes.block):
         bounds = pool.bounds(np.searchsorted(there, part), alive)
         out = bounds.by_row > lives.of_life(part)[:, None]
         places = np.argwhere(~out | exact)

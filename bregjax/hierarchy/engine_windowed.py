@@ -3,25 +3,27 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 from jax.sharding import Mesh
 
 from bregjax._typing import PyTree
 from bregjax.cluster_model import ClusterModel
-from bregjax.hierarchy._windowed.check import is_greedy
+from bregjax.hierarchy._windowed import kernels
+from bregjax.hierarchy._windowed.check import least_intruder
 from bregjax.hierarchy._windowed.frontier import Frontier
 from bregjax.hierarchy._windowed.merges import Merges, schedule
 from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.pool import Pool
-from bregjax.hierarchy._windowed.shapes import Shapes
 
 __all__ = ["WindowedInfo", "windowed"]
 
 # Shares of the clusters whose nearest is within a window's threshold.
 _FIRST_SHARE, _LARGEST_SHARE, _SMALLEST_SHARE = 0.3, 0.5, 0.01
-# A window of so few merges that fails is made one merge at a time.
-_FEW = 8
+# By how much they change after a window that is greedy's, and one that isn't.
+_GROWTH, _SHRINKAGE = 1.1, 0.7
+# A window of so few merges that fails is made one merge at a time; so many are made so
+# at most before the next window.
+_FEW, _MANY = 8, 64
 
 
 @dataclass
@@ -69,10 +71,10 @@ def windowed(
     Costs that are reducible (squared distances: the union of two clusters, each the
     other's nearest, is no nearer to a third than they were) need no check.
 
-    Pairs are screened by lower bounds, `model.screen`; `model.merge_cost`, the robust
+    Pairs are screened by lower bounds, `model.screen`; `merge_cost`, the robust
     form, decides among all that are left.
 
-    Time: about 3 m² bounds, O(m) costs. Memory: O(m n). The loop runs on the host;
+    Time: about 2.5 m² bounds, O(m) costs. Memory: O(m n). The loop runs on the host;
     what is O(m) happens there, the rest in a few compiled programs whose shapes depend
     on the size class of m alone.
 
@@ -111,13 +113,13 @@ class _Run:
         report: Callable[[int], None] | None,
         placement: Placement,
     ) -> None:
-        model = jax.jit(type(model).prepared)(model, leaves)
-        shapes = Shapes.of(model, leaves)
-        pool = Pool(model, leaves, shapes, num_points, placement)
+        screen = kernels.screen(model, leaves)
+        pool = Pool(model, screen, leaves, num_points, placement)
         self.children = np.zeros((num_points - 1, 2), np.int32)
         self.costs = np.zeros(num_points - 1)
         self.info = WindowedInfo()
         self._reducible = model.reducible
+        self._singly = _FEW
         self._frontier = Frontier.of(pool)
         self._node = np.arange(pool.capacity)
         self._num_points = num_points
@@ -150,7 +152,7 @@ class _Run:
     def merge_all(self) -> None:
         """Search all nearest, then merge by windows until one cluster is left."""
         frontier = self._frontier
-        frontier.search(frontier.active)
+        frontier.search()
         share = _FIRST_SHARE
         while self._left > 1:
             self._make_room()
@@ -181,19 +183,25 @@ class _Run:
         if not len(merges.cost):  # nothing but bounds below what is there
             return share
         order = schedule(merges)
-        if self._reducible or is_greedy(merges, order, frontier, start):
+        intruder = np.inf
+        if not self._reducible:
+            intruder = least_intruder(merges, order, frontier, start)
+        if intruder == np.inf:
             self._commit(*(field[order] for field in merges[:4]))
             info.windows += 1
-            return min(1.1 * share, _LARGEST_SHARE)
+            self._singly = _FEW
+            return min(_GROWTH * share, _LARGEST_SHARE)
         info.failed_checks += 1
         frontier.restore(before)
-        count = len(merges.cost)
-        lower = np.sort(merges.cost)[count // 4]
+        lower = np.nextafter(intruder, -np.inf)
+        count = int(np.count_nonzero(merges.cost <= lower))
         if count <= _FEW or lower >= threshold:
-            self._merge_singly(count)
+            # Where greedy is not to be foreseen it may stay so for a while.
+            self._merge_singly(max(count + 1, self._singly))
+            self._singly = min(2 * self._singly, _MANY)
         else:
             self._merge_window(lower, share)
-        return max(share / 2, _SMALLEST_SHARE)
+        return max(_SHRINKAGE * share, _SMALLEST_SHARE)
 
     def _optimistic(self, threshold: float) -> Merges | None:
         """Merge by rounds, until no pair is within the threshold; None if room ends."""
@@ -207,13 +215,16 @@ class _Run:
             if len(first) > frontier.pool.room:
                 return None
             cost, key = frontier.bound[first], frontier.keys(first, second)
-            union = frontier.merge(first, second)
-            rounds.append(Merges(first, second, union, cost, key))
+            mutual = frontier.exact[second] & (frontier.nearest[second] == first)
+            union = frontier.merge(first, second, threshold)
+            which = np.full(len(union), len(rounds))
+            made = Merges(first, second, union, cost, key, which, mutual)
+            rounds.append(made)
             self.info.rounds += 1
 
     def _merge_singly(self, count: int) -> None:
         """Make merges one at a time, as greedy does."""
-        for _ in range(count):
+        for _ in range(min(count, self._left - 1)):
             self._make_room()
             first, second = self._frontier.first_pair()
             cost = self._frontier.bound[first]

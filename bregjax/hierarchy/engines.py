@@ -64,8 +64,8 @@ def numbers_needed(engine: str, num_points: int, state: int, pair: int) -> int:
     """
     if engine == "windowed":
         # The leaves, the pool and two copies of it, each with room for half as many
-        # unions, and bounds of a block of rows.
-        return num_points * (6 * state + pair + 512)
+        # unions; features, as many numbers, likewise; bounds of a block of rows.
+        return num_points * (11 * state + pair + 512)
     # Nodes, settled ones, the parts and unions of merges that costs are replayed on,
     # and one row of pairs at work.
     replayed = num_points * (10 * state + pair)

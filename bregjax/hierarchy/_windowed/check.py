@@ -10,13 +10,16 @@ start until the least cost exceeds the threshold, makes exactly F if and only if
 By induction over steps: before each, greedy's clusters are the schedule's, and its
 choice is the step; and it stops where F ends. (ii) is how a window's rounds end. Two
 clusters that coexist over the steps (b, e], their own merge excepted, fulfil (i) if
-they come after the last of κ there:
+they come after the last of κ there. Two survivors do: they cost more than the
+threshold. Otherwise let a merge be late if a step in the life of one of its parts comes
+after it in κ.
 
-* Two survivors: they cost more than the threshold.
-* Both born or dead in the window: those whose bound does not exclude it are evaluated.
-* One died at step e, the other is a survivor as old as the window: it was there when
-  the first died as one of a mutual pair, so it comes after step e. Where a step
-  before, in the life of the first, comes after e, the pair is evaluated.
+* Where both were alive in the same round, let the first to merge, by rounds, be u. Its
+  merge was one of mutually nearest clusters, so the pair comes after it, and, unless it
+  is late, after all steps in the life of u.
+* So what is left are pairs of which one had merged, by rounds, when the other was born,
+  and those of late merges' parts, with anything. They are evaluated where their bounds
+  don't exclude it.
 """
 
 from dataclasses import dataclass
@@ -28,13 +31,15 @@ from bregjax.hierarchy._windowed.merges import Merges
 from bregjax.hierarchy._windowed.pool import Pool, blocks
 from bregjax.hierarchy._windowed.range_max import RangeMax
 
-__all__ = ["is_greedy"]
+__all__ = ["least_intruder"]
 
 
-def is_greedy(
+def least_intruder(
     merges: Merges, order: np.ndarray, frontier: Frontier, start: int
-) -> bool:
-    """Whether at each step of a window every other living pair comes later.
+) -> float:
+    """Least cost of a pair that comes before a step at which it lives; inf if none.
+
+    Then the window's merges are greedy's. Otherwise those of a lower threshold may be.
 
     Args:
         merges: The window's merges.
@@ -43,7 +48,7 @@ def is_greedy(
         start: The first slot that was filled in the window.
     """
     lives = _Lives.of(merges, order)
-    return _insiders_wait(lives, frontier) and _survivors_wait(lives, frontier, start)
+    return min(_among_insiders(lives, frontier), _by_survivors(lives, frontier, start))
 
 
 @dataclass(frozen=True)
@@ -51,23 +56,28 @@ class _Lives:
     """When the clusters of a window live, and the κ-last of merges in such times.
 
     Attributes:
-        slot: Clusters that were born or died in the window, `[c]`.
+        slot: Clusters that were born or died in the window, `[c]`, those that die last
+            first.
         birth: Step after which each exists, 0 if before the window.
         death: Step that ends it; past the last for survivors.
+        born: The round that made it, −1 if before the window.
+        died: The round that ended it; past the last for survivors.
+        late: Whether it died by a late merge.
         merge: The merge that ends it, −1 for survivors.
         cost: Merge costs by rank in κ, and −inf.
         key: Keys by rank, and 0.
-        rank: Of merges in κ, `[w]`.
         latest: Range maxima of ranks over steps.
     """
 
     slot: np.ndarray
     birth: np.ndarray
     death: np.ndarray
+    born: np.ndarray
+    died: np.ndarray
+    late: np.ndarray
     merge: np.ndarray
     cost: np.ndarray
     key: np.ndarray
-    rank: np.ndarray
     latest: RangeMax
 
     @classmethod
@@ -78,62 +88,92 @@ class _Lives:
         step[order] = np.arange(1, count + 1)
         slot = np.unique(np.concatenate(merges[:3]))
         birth, death = np.zeros(len(slot), np.int64), np.full(len(slot), count + 1)
+        born, died = np.full(len(slot), -1), np.full(len(slot), np.iinfo(np.int64).max)
         merge = np.full(len(slot), -1)
-        birth[np.searchsorted(slot, merges.union)] = step
+        place = np.searchsorted(slot, merges.union)
+        birth[place], born[place] = step, merges.round
         for part in (merges.first, merges.second):
             place = np.searchsorted(slot, part)
-            death[place], merge[place] = step, np.arange(count)
+            death[place], died[place], merge[place] = (
+                step,
+                merges.round,
+                np.arange(count),
+            )
         by_rank = np.lexsort((merges.key, merges.cost))
         rank = np.argsort(by_rank)
-        cost = np.append(merges.cost[by_rank], -np.inf)
-        key = np.append(merges.key[by_rank], np.uint32(0))
         latest = RangeMax(rank[order])
-        return cls(slot, birth, death, merge, cost, key, rank, latest)
+        late = latest(birth, np.minimum(death, count)) > rank[merge]
+        late = (late | ~merges.mutual[merge]) & (merge >= 0)
+        last = np.argsort(-death, kind="stable")
+        return cls(
+            slot=slot[last],
+            birth=birth[last],
+            death=death[last],
+            born=born[last],
+            died=died[last],
+            late=late[last],
+            merge=merge[last],
+            cost=np.append(merges.cost[by_rank], -np.inf),
+            key=np.append(merges.key[by_rank], np.uint32(0)),
+            latest=latest,
+        )
 
     @property
     def num_steps(self) -> int:
         """Number of merges."""
-        return len(self.rank)
+        return len(self.key) - 1
+
+    def limit(self, places: np.ndarray) -> np.ndarray:
+        """Cost of the κ-last step in the life of each."""
+        end = np.minimum(self.death[places], self.num_steps)
+        return self.cost[self.latest(self.birth[places], end)]
 
 
-def _insiders_wait(lives: _Lives, frontier: Frontier) -> bool:
-    """Pairs of clusters that were born or died in the window, in tiles."""
-    inside, moved = frontier.pool.gathered(lives.slot)
-    count = len(lives.slot)
-    there = np.zeros(inside.capacity, bool)
-    there[moved] = True
-    place = np.zeros(inside.capacity, np.int64)
-    place[moved] = np.arange(count)
-    end = np.minimum(lives.death, lives.num_steps)
-    limit = lives.cost[lives.latest(lives.birth, end)]
-    for rows in blocks(np.arange(count), inside.shapes.rows):
-        pairs = _undecided(inside, moved[rows], there, limit[rows])
-        u, v = place[pairs[0]], place[pairs[1]]
+def _among_insiders(lives: _Lives, frontier: Frontier) -> float:
+    """Pairs of clusters that were born or died in the window."""
+    pool, moved = frontier.pool.gathered(lives.slot)
+    place = np.zeros(pool.capacity, np.int64)
+    place[moved] = np.arange(len(moved))
+    least = np.inf
+
+    def evaluate(rows: np.ndarray, others: np.ndarray) -> None:
+        nonlocal least
+        there = np.zeros(pool.capacity, bool)
+        there[moved[others]] = True
+        u, v = _undecided(pool, moved[rows], there, lives.limit(rows))
+        u, v = place[u], place[v]
         begin = np.maximum(lives.birth[u], lives.birth[v])
         end = np.minimum(lives.death[u], lives.death[v])
         partners = (lives.merge[u] == lives.merge[v]) & (lives.merge[u] >= 0)
-        meet = (u < v) & (begin < end) & (end <= lives.num_steps) & ~partners
-        latest = lives.latest(begin[meet], end[meet])
-        slots = lives.slot[u[meet]], lives.slot[v[meet]]
-        if _any_before(lives, frontier, *slots, latest):
-            return False
-    return True
+        meet = (begin < end) & (end <= lives.num_steps) & ~partners
+        rank = lives.latest(begin[meet], end[meet])
+        pairs = lives.slot[u[meet]], lives.slot[v[meet]]
+        least = min(least, _least_before(lives, frontier, *pairs, rank))
+
+    for rows in blocks(np.flatnonzero(lives.late), pool.shapes.block):
+        evaluate(rows, np.arange(len(lives.slot)))
+    born = np.flatnonzero(~lives.late & (lives.born >= 0))
+    born = born[np.argsort(lives.birth[born], kind="stable")]
+    for rows in blocks(born, pool.shapes.block):
+        gone = lives.died <= np.max(lives.born[rows])
+        evaluate(rows, np.flatnonzero(gone & (lives.death > lives.birth[rows[0]])))
+    return least
 
 
-def _survivors_wait(lives: _Lives, frontier: Frontier, start: int) -> bool:
-    """The dead for whose end a step of their life comes too late, against the old."""
+def _by_survivors(lives: _Lives, frontier: Frontier, start: int) -> float:
+    """Parts of late merges against clusters that the window left alone."""
     pool = frontier.pool
-    dead = np.flatnonzero(lives.merge >= 0)
-    latest = lives.latest(lives.birth[dead], lives.death[dead])
-    late = latest > lives.rank[lives.merge[dead]]
-    slot, latest = lives.slot[dead[late]], latest[late]
+    late = np.flatnonzero(lives.late)
+    late = late[np.argsort(lives.slot[late])]
+    rank = lives.latest(lives.birth[late], lives.death[late])
     old = frontier.alive & (np.arange(pool.capacity) < start)
-    for part in blocks(np.arange(len(slot)), pool.shapes.rows):
-        u, v = _undecided(pool, slot[part], old, lives.cost[latest[part]])
-        limit = latest[part][np.searchsorted(slot[part], u)]
-        if _any_before(lives, frontier, u, v, limit):
-            return False
-    return True
+    least = np.inf
+    for part in blocks(np.arange(len(late)), pool.shapes.block):
+        slot = lives.slot[late[part]]
+        u, v = _undecided(pool, slot, old, lives.cost[rank[part]])
+        before = rank[part][np.searchsorted(slot, u)]
+        least = min(least, _least_before(lives, frontier, u, v, before))
+    return least
 
 
 def _undecided(
@@ -141,18 +181,18 @@ def _undecided(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pairs of rows with slots that may cost no more than the row's limit."""
     bounds = pool.bounds(rows, there)
-    row, group = np.nonzero(~(bounds.by_row > limit[:, None]))
+    row, group = np.nonzero(bounds.by_row <= limit[:, None])
     column = bounds.columns_of(group)
     row = np.broadcast_to(rows[row][:, None], column.shape)
     valid = there[column]
     return row[valid], column[valid]
 
 
-def _any_before(
+def _least_before(
     lives: _Lives, frontier: Frontier, u: np.ndarray, v: np.ndarray, rank: np.ndarray
-) -> bool:
-    """Whether a pair comes before the merge of its rank (none is before −1)."""
+) -> float:
+    """Least cost of pairs before the merge of their rank (none is before −1)."""
     limit = lives.cost[rank]
     cost, key = frontier.pool.costs(u, v, limit), frontier.keys(u, v)
     level = (cost == limit) & (key < lives.key[rank])
-    return bool(np.any((cost < limit) | level))
+    return float(np.min(cost[(cost < limit) | level], initial=np.inf))

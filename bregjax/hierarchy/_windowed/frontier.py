@@ -87,9 +87,12 @@ class Frontier:
 
     def refresh(self, threshold: float) -> None:
         """Search again where a bound, at most the threshold, isn't exact."""
+        self._search_again(self._stale(threshold))
+
+    def _stale(self, threshold: float) -> np.ndarray:
         stale = self.alive & ~self.exact & (self.bound <= threshold)
         self.rescans += int(np.count_nonzero(stale))
-        self.search(np.flatnonzero(stale))
+        return np.flatnonzero(stale)
 
     def mutual(self, threshold: float) -> tuple[np.ndarray, np.ndarray]:
         """Pairs of clusters, each the other's nearest, of cost at most the threshold.
@@ -132,10 +135,18 @@ class Frontier:
         self.alive[new] = True
         return new
 
-    def merge(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Replace pairs by their unions, and let these meet all others."""
+    def merge(
+        self, first: np.ndarray, second: np.ndarray, threshold: float = -np.inf
+    ) -> np.ndarray:
+        """Replace pairs by their unions, and let these meet all others.
+
+        At once as `refresh` does, in the same blocks, up to a threshold.
+        """
         new = self.unite(first, second)
-        self.search(new, newborn=True)
+        self.alive[new] = False
+        stale = self._stale(threshold)
+        self.alive[new] = True
+        self._search_again(np.concatenate([new, stale]), len(new))
         return new
 
     def compact(self) -> tuple[np.ndarray, np.ndarray]:
@@ -153,32 +164,56 @@ class Frontier:
         self.alive[moved] = True
         return kept, moved
 
-    def search(self, rows: np.ndarray, *, newborn: bool = False) -> None:
-        """Find the two nearest of each row; where rows are newborn, make them known."""
-        self.searches += len(rows)
-        for part in blocks(rows, self.pool.shapes.rows):
-            bounds = self.pool.bounds(part, self.alive)
-            places, columns, costs = self._nearest_of(part, bounds)
-            self.near.clear(part)
-            self.near.insert(part[places], columns, costs, self.key)
-            if newborn:
-                self._announce(part, bounds, rows)
+    def search(self) -> None:
+        """Find the two nearest of all: block by block, each meets those before it."""
+        present = np.zeros_like(self.alive)
+        for part in blocks(self.active, self.pool.shapes.block):
+            present[part] = True
+            bounds = self._search(part, present)
+            self._announce(part, len(part), bounds, present, part)
 
-    def _announce(self, part: np.ndarray, bounds: Bounds, newborn: np.ndarray) -> None:
-        """Make newborn rows known to older clusters that they are near to."""
-        limit = np.where(self.alive, self.near.bound[1], -np.inf)
-        limit[newborn] = -np.inf
+    def _search_again(self, rows: np.ndarray, newborn: int = 0) -> None:
+        """Find the two nearest of rows; the first ones, newborn, are made known."""
+        for part in blocks(rows, self.pool.shapes.block):
+            bounds = self._search(part, self.alive)
+            if newborn > 0:
+                self._announce(part, min(newborn, len(part)), bounds, self.alive, rows)
+            newborn -= len(part)
+
+    def _search(self, part: np.ndarray, present: np.ndarray) -> Bounds:
+        """Find the two nearest of a block of rows among those present."""
+        self.searches += len(part)
+        bounds = self.pool.bounds(part, present)
+        places, columns, costs = self._nearest_of(part, bounds, present)
+        self.near.clear(part)
+        self.near.insert(part[places], columns, costs, self.key)
+        return bounds
+
+    def _announce(
+        self,
+        part: np.ndarray,
+        newborn: int,
+        bounds: Bounds,
+        present: np.ndarray,
+        searching: np.ndarray,
+    ) -> None:
+        """Make the first rows of a block known to clusters that they are near to.
+
+        Those that search themselves find them anyway.
+        """
+        limit = np.where(present, self.near.bound[1], -np.inf)
+        limit[searching] = -np.inf
         limit = limit[: bounds.by_column.shape[1]]
-        group, column = np.nonzero(~(bounds.by_column > limit))
+        group, column = np.nonzero(bounds.by_column <= limit)
         place = bounds.rows_of(group)
         column = np.broadcast_to(column[:, None], place.shape)
-        there = place < len(part)
+        there = place < newborn
         column, row = column[there], part[place[there]]
         costs = self.pool.costs(column, row, limit[column])
         self.near.insert(column, row, costs, self.key)
 
     def _nearest_of(
-        self, rows: np.ndarray, bounds: Bounds
+        self, rows: np.ndarray, bounds: Bounds, present: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Pairs that may be the two nearest of each row: place, column and cost."""
         low = bounds.by_row.copy()
@@ -193,13 +228,15 @@ class Frontier:
                 np.concatenate([here, here]),
                 bounds.columns_of(np.concatenate([best, next_best])),
                 least,
+                present,
             )
         ]
-        more = ~(low > least[1][:, None])  # NaN excludes nothing
-        more[here, best] = more[here, next_best] = False
+        low[here, next_best] = np.inf
+        more = (low <= least[1][:, None]) & (low < np.inf)
         place, group = np.nonzero(more)
-        self.pool.sharpen(rows, self.alive, least[1], len(place))
-        found.append(self._evaluate(rows, place, bounds.columns_of(group), least))
+        self.pool.sharpen(rows, present, least[1], len(place))
+        columns = bounds.columns_of(group)
+        found.append(self._evaluate(rows, place, columns, least, present))
         places, columns, costs = map(np.concatenate, zip(*found, strict=True))
         matter = costs <= least[1, places]
         return places[matter], columns[matter], costs[matter]
@@ -210,13 +247,14 @@ class Frontier:
         places: np.ndarray,
         columns: np.ndarray,
         least: np.ndarray,
+        present: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Places, columns and costs of rows, by place, with living columns of groups.
+        """Places, columns and costs of rows, by place, with columns that are present.
 
         Lowers the two least costs known of each row.
         """
         places = np.broadcast_to(places[:, None], columns.shape)
-        valid = self.alive[columns] & (columns != rows[places])
+        valid = present[columns] & (columns != rows[places])
         places, columns = places[valid], columns[valid]
         costs = self.pool.least_costs(places, rows[places], columns, least)
         return places, columns, costs

@@ -9,87 +9,102 @@ from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._search import searchable, take
 from bregjax.hierarchy._windowed.placement import Placement
+from bregjax.hierarchy._windowed.shapes import Shapes
+from bregjax.screening import Screen
 
-__all__ = ["append", "bounds", "costs", "pair_bounds", "regathered"]
+__all__ = [
+    "append",
+    "bounds",
+    "costs",
+    "features",
+    "pair_bounds",
+    "regathered",
+    "screen",
+]
 
 _jit = functools.partial(jax.jit, static_argnames="placement")
-_jit_in_place = functools.partial(
-    jax.jit, static_argnames="placement", donate_argnames="states"
-)
 
 
-@functools.partial(jax.jit, static_argnames=("placement", "shape", "dtype"))
+@jax.jit
+def screen(model: ClusterModel, leaves: PyTree) -> Screen:
+    """Bounds of the costs between leaves and unions of them."""
+    return model.screen(leaves)
+
+
+@functools.partial(jax.jit, static_argnames=("placement", "shapes"))
 def bounds(
-    model: ClusterModel,
-    states: PyTree,
+    screen: Screen,
+    features: PyTree,
     alive: Array,
     rows: Array,
-    used: Array,
+    sizes: tuple[Array, Array],
     placement: Placement,
-    shape: tuple[int, int],
-    dtype: jnp.dtype,
+    shapes: Shapes,
 ) -> tuple[Array, Array]:
     """Lower bounds of the costs of some rows against all slots, least in groups.
 
-    Tiles of columns, as many as are in use, by a loop of a compiled shape.
+    Tile by tile, as many as are in use, by loops of a compiled shape.
 
     Args:
-        model: The cluster model.
-        states: Arrays of slots.
+        screen: The bounds.
+        features: Arrays of slots, what bounds need of clusters.
         alive: Slots to compare with, booleans.
-        rows: Slots `[b]`.
-        used: How many slots are in use.
+        rows: Slots `[b]`, b a multiple of a tile's rows.
+        sizes: How many of the rows count, and how many slots are in use.
         placement: Where slots lie.
-        shape: Columns of a tile, and pairs of a group.
-        dtype: The precision to work in.
+        shapes: Sizes of tiles and groups.
 
     Returns:
         By device and row the least of each group of columns, `[p, b, columns / group]`;
         by device and column that of each group of rows, `[p, b / group, columns]`; inf
         where there is no pair, the least number where nothing is known.
     """
-    width, group = shape
-    size = rows.shape[0]
+    height, width, group = shapes.rows, shapes.columns, shapes.group
 
-    def local(states, alive, others):
-        model, rows, used = others
-        first = jnp.zeros(1, rows.dtype)
-        bound = model.screen(
-            placement.fetch(states, rows), placement.fetch(states, first), dtype
-        )
+    def local(features, alive, others):
+        screen, rows, (count, used) = others
+        of_rows = placement.fetch(features, rows)
 
-        def tile(t, carry):
-            by_row, by_column = carry
-            start, zero = t * width, jnp.zeros_like(t)
+        def block(r, found):
+            cut = lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, r * height, height)
+            bound = screen.against(jax.tree.map(cut, of_rows))
+            tile = functools.partial(of_tile, bound, r, cut(rows))
+            return jax.lax.fori_loop(0, tiles, tile, found)
+
+        def of_tile(bound, r, rows, t, found):
+            by_row, by_column = found
+            start = t * width
             cut = lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, width)
-            low = bound(jax.tree.map(cut, states))
+            low = bound(jax.tree.map(cut, features))
             # NaN, and −inf where no cluster is, would be lost in the least of a group.
             low = jnp.where(low > -jnp.inf, low, jnp.finfo(low.dtype).min)
             low = low + jnp.where(cut(alive), 0, jnp.inf).astype(low.dtype)[None]
             columns = start + jnp.arange(width, dtype=jnp.int32)
             columns = columns * placement.num_devices + placement.device()
             low = jnp.where(rows[:, None] == columns[None], jnp.inf, low)
-            least = jnp.min(low.reshape(size, group, width // group), axis=1)
+            least = jnp.min(low.reshape(height, group, width // group), axis=1)
             by_row = jax.lax.dynamic_update_slice(
-                by_row, least, (zero, t * (width // group))
+                by_row, least, (r * height, t * (width // group))
             )
             if group > 1:
-                low = jnp.min(low.reshape(group, size // group, width), axis=0)
-            by_column = jax.lax.dynamic_update_slice(by_column, low, (zero, start))
+                low = jnp.min(low.reshape(group, height // group, width), axis=0)
+            by_column = jax.lax.dynamic_update_slice(
+                by_column, low, (r * (height // group), start)
+            )
             return by_row, by_column
 
-        capacity = alive.shape[0]
-        first_tile = jax.tree.map(lambda leaf: leaf[:width], states)
-        out = jax.eval_shape(bound, first_tile).dtype
+        size, capacity = rows.shape[0], alive.shape[0]
+        bound = lambda rows, columns: screen.against(rows)(columns)
+        out = jax.eval_shape(bound, of_rows, of_rows).dtype
         by_row = jnp.full((size, capacity // group), jnp.inf, out)
         by_column = jnp.full((size // group, capacity), jnp.inf, out)
         in_use = (used + placement.num_devices - 1) // placement.num_devices
-        tiles = (in_use + width - 1) // width
-        found = jax.lax.fori_loop(0, tiles, tile, (by_row, by_column))
+        tiles, blocks = (in_use + width - 1) // width, (count + height - 1) // height
+        found = jax.lax.fori_loop(0, blocks, block, (by_row, by_column))
         return jax.tree.map(placement.collect, found)
 
     run = placement.spread(local, shared=2, result="same")
-    return run(states, alive, (model, rows, used))
+    return run(features, alive, (screen, rows, sizes))
 
 
 @_jit
@@ -107,52 +122,73 @@ def costs(
 
 @_jit
 def pair_bounds(
-    model: ClusterModel,
-    states: PyTree,
+    screen: Screen,
+    features: PyTree,
     first: Array,
     second: Array,
     placement: Placement,
 ) -> Array | None:
     """Closer lower bounds of the costs of pairs of slots; None if there are none."""
-    bound = lambda model, a, b: model.pair_bound(a, b)
-    return _of_pairs(bound, model, states, first, second, placement)
+    bound = lambda screen, a, b: screen.closer(a, b)
+    return _of_pairs(bound, screen, features, first, second, placement)
 
 
-def _of_pairs(function, model, states, first, second, placement: Placement):
-    """A function of the model and two states, for pairs of slots."""
+def _of_pairs(function, owner, by_slot, first, second, placement: Placement):
+    """A function of a model or screen and what two slots hold, for pairs of slots."""
 
-    def local(states, others):
-        model, first, second = others
-        fetch = functools.partial(placement.fetch, states)
-        return function(model, fetch(first), fetch(second))
+    def local(by_slot, others):
+        owner, first, second = others
+        fetch = functools.partial(placement.fetch, by_slot)
+        return function(owner, fetch(first), fetch(second))
 
     run = placement.spread(local, shared=1, result="same")
-    return run(states, (model, first, second))
+    return run(by_slot, (owner, first, second))
 
 
-@_jit_in_place
+@functools.partial(
+    jax.jit,
+    static_argnames=("placement", "dtype"),
+    donate_argnames=("states", "features"),
+)
 def append(
     model: ClusterModel,
+    screen: Screen,
     states: PyTree,
+    features: PyTree,
     first: Array,
     second: Array,
     slots: Array,
     placement: Placement,
-) -> PyTree:
-    """Write the unions of pairs of slots into other slots."""
+    dtype: jnp.dtype,
+) -> tuple[PyTree, PyTree]:
+    """Write the unions of pairs of slots, and their features, into other slots."""
 
-    def local(states, others):
-        model, first, second, slots = others
+    def local(states, features, others):
+        model, screen, first, second, slots = others
         a, b = placement.fetch(states, first), placement.fetch(states, second)
         union = model.union(a, b)
 
         def write(leaf, new):
             return leaf.at[placement.rows(slots, leaf.shape[0])].set(new, mode="drop")
 
-        return jax.tree.map(write, states, union)
+        new = union, screen.features(union, dtype)
+        return jax.tree.map(write, (states, features), new)
+
+    run = placement.spread(local, shared=2, result="slots")
+    return run(states, features, (model, screen, first, second, slots))
+
+
+@functools.partial(jax.jit, static_argnames=("placement", "dtype"))
+def features(
+    screen: Screen, states: PyTree, placement: Placement, dtype: jnp.dtype
+) -> PyTree:
+    """Features of all slots."""
+
+    def local(states, screen):
+        return screen.features(states, dtype)
 
     run = placement.spread(local, shared=1, result="slots")
-    return run(states, (model, first, second, slots))
+    return run(states, screen)
 
 
 @_jit

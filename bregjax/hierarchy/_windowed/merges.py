@@ -17,6 +17,8 @@ class Merges(NamedTuple):
         union: Slots of the union.
         cost: Merge costs.
         key: Numbers that break ties of costs.
+        round: In which round of the window each was made.
+        mutual: Whether each part was the other's nearest.
     """
 
     first: np.ndarray
@@ -24,12 +26,15 @@ class Merges(NamedTuple):
     union: np.ndarray
     cost: np.ndarray
     key: np.ndarray
+    round: np.ndarray
+    mutual: np.ndarray
 
     @classmethod
     def none(cls) -> "Merges":
         """No merges."""
         slots = np.zeros(0, np.int64)
-        return cls(slots, slots, slots, np.zeros(0), np.zeros(0, np.uint32))
+        keys, no = np.zeros(0, np.uint32), np.zeros(0, bool)
+        return cls(slots, slots, slots, np.zeros(0), keys, slots, no)
 
     @classmethod
     def joined(cls, parts: "list[Merges]") -> "Merges":

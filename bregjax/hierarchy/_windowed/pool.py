@@ -14,12 +14,15 @@ from bregjax.hierarchy._windowed import kernels
 from bregjax.hierarchy._windowed.nearest import push_least
 from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.shapes import Shapes
+from bregjax.screening import Screen
 
 __all__ = ["Bounds", "Pool", "blocks"]
 
 
-# Groups of pairs a row left in question from which more digits are tried.
-_MANY = 32
+# Pairs a row left in question from which more digits are tried.
+_MANY = 256
+# Pairs whose bounds are taken at once, as a multiple of those whose costs are.
+_PER_BATCH = 8
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,10 @@ class Bounds:
 
     def rows_of(self, groups: np.ndarray) -> np.ndarray:
         """Places in the block of the rows of groups, `[..., group]`; some past it."""
-        members = np.arange(self.shapes.group) * len(self.by_column)
-        return groups[..., None] + members
+        per_tile = self.shapes.rows // self.shapes.group
+        tile, place = np.divmod(groups, per_tile)
+        members = np.arange(self.shapes.group) * per_tile
+        return (tile * self.shapes.rows + place)[..., None] + members
 
 
 class Pool:
@@ -66,28 +71,30 @@ class Pool:
     def __init__(
         self,
         model: ClusterModel,
+        screen: Screen,
         states: PyTree,
-        shapes: Shapes,
         count: int,
         placement: Placement | None = None,
     ) -> None:
         """Fill the first slots with `count` of `states` and leave half as many free."""
         self.model = model
-        self.shapes = shapes
+        self.screen = screen
+        self.shapes = Shapes.of(model, screen, states)
         self.used = count
         # Half the digits do for most bounds; see `sharpen`.
         self.screen_dtype = np.dtype(np.float32)
         self._many = _MANY
         self.placement = placement or Placement()
         size = _size(states)
-        unit = shapes.columns * self.placement.num_devices
+        unit = self.shapes.columns * self.placement.num_devices
         slots = np.arange(-(-(size + size // 2 + 1) // unit) * unit)
         index = self.placement.dealt(np.minimum(slots, size - 1))
         deal = jax.jit(take, out_shardings=self.placement.sharding)
         self.states = deal(states, index)
+        self.features = self._features()
         pair = jnp.zeros(1, jnp.int32), jnp.zeros(1, jnp.int32)
-        self.dtype = jax.eval_shape(self._on_pairs(kernels.costs), *pair).dtype
-        bound = jax.eval_shape(self._on_pairs(kernels.pair_bounds), *pair)
+        self.dtype = jax.eval_shape(self._costs_of, *pair).dtype
+        bound = jax.eval_shape(self._bounds_of, *pair)
         self._has_pair_bound = bound is not None
 
     @property
@@ -101,24 +108,23 @@ class Pool:
         return self.capacity - self.used
 
     def bounds(self, rows: np.ndarray, alive: np.ndarray) -> Bounds:
-        """Screen at most `shapes.rows` slots `[b]` against those that are alive."""
+        """Screen at most `shapes.block` slots `[b]` against those that are alive."""
         shapes, p = self.shapes, self.placement.num_devices
-        small = max(shapes.rows // 4, shapes.group)
-        size = shapes.rows if len(rows) > small else small
+        used = int(np.max(np.flatnonzero(alive), initial=-1)) + 1
         found = kernels.bounds(
-            self.model,
-            self.states,
+            self.screen,
+            self.features,
             self.placement.dealt(alive),
-            _padded(rows, size),
-            np.int32(self.used),
+            _padded(rows, shapes.block),
+            (np.int32(len(rows)), np.int32(used)),
             self.placement,
-            (shapes.columns, shapes.group),
-            self.screen_dtype,
+            shapes,
         )
         by_row, by_column = map(np.asarray, found)
-        width = -(-self.used // (p * shapes.columns)) * shapes.columns
+        width = -(-used // (p * shapes.columns)) * shapes.columns
+        height = -(-len(rows) // shapes.rows) * shapes.rows
         by_row = by_row[:, : len(rows), : width // shapes.group]
-        by_column = by_column[:, :, :width]
+        by_column = by_column[:, : height // shapes.group, :width]
         if p == 1:
             return Bounds(by_row[0], by_column[0], shapes, p)
         by_row = by_row.transpose(1, 0, 2).reshape(len(rows), -1)
@@ -130,7 +136,7 @@ class Pool:
     ) -> None:
         """Screen in the precision of the states from now on, if so many pairs call.
 
-        Tried where bounds leave many groups a row in question; kept where the full
+        Tried where bounds leave many pairs a row in question; kept where the full
         precision leaves less than half. Bounds that are loose for another reason are
         not tried again until four times as many are left.
 
@@ -141,13 +147,15 @@ class Pool:
             left: How many groups the bounds left.
         """
         coarse, full = self.screen_dtype, np.dtype(self.dtype)
-        if coarse == full or left <= self._many * len(rows):
+        if coarse == full or left * self.shapes.group <= self._many * len(rows):
             return
-        self.screen_dtype = full
+        self.screen_dtype, self.features = full, None
+        self.features = self._features()
         low = self.bounds(rows, alive).by_row
-        if np.count_nonzero(~(low > limit[:, None])) > left // 2:
-            self.screen_dtype = coarse
-            self._many = 4 * left // len(rows)
+        if np.count_nonzero((low <= limit[:, None]) & (low < np.inf)) > left // 2:
+            self.screen_dtype, self.features = coarse, None
+            self.features = self._features()
+            self._many = 4 * left * self.shapes.group // len(rows)
 
     def costs(
         self, first: np.ndarray, second: np.ndarray, limit: np.ndarray | float = np.inf
@@ -159,7 +167,7 @@ class Pool:
         if self._has_pair_bound:
             limit = np.broadcast_to(limit, first.shape)
             return self._costs_within(first, second, self._low(first, second), limit)
-        return self._map(kernels.costs, first, second)
+        return self._map(self._costs_of, first, second)
 
     def least_costs(
         self,
@@ -177,7 +185,7 @@ class Pool:
             least: The two least known in each place, `[2, places]`; are lowered.
         """
         if not self._has_pair_bound:
-            costs = self._map(kernels.costs, first, second)
+            costs = self._map(self._costs_of, first, second)
             push_least(least, place, costs)
             return costs
         low = self._low(first, second)
@@ -196,39 +204,53 @@ class Pool:
         """Append the unions of pairs of slots; the slots they take."""
         low, high = np.minimum(first, second), np.maximum(first, second)
         start = self.used
-        for part, a, b in self._batches(low, high):
+        for part, a, b in _batches(low, high, self.shapes.pairs):
             slots = _padded(np.arange(start + part.start, start + part.stop), len(a))
-            self.states = kernels.append(
-                self.model, self.states, a, b, slots, self.placement
+            self.states, self.features = kernels.append(
+                self.model,
+                self.screen,
+                self.states,
+                self.features,
+                a,
+                b,
+                slots,
+                self.placement,
+                self.screen_dtype,
             )
         self.used += len(low)
         return np.arange(start, self.used)
 
     def compact(self, slots: np.ndarray) -> np.ndarray:
         """Keep the given slots alone, as the first; the slots that they take."""
-        self.states, self.used, moved = self._selected(slots)
+        self.states, self.features, self.used, moved = self._selected(slots)
         return moved
 
     def gathered(self, slots: np.ndarray) -> tuple["Pool", np.ndarray]:
         """Another pool with copies of the given slots, and their slots there."""
         other = object.__new__(Pool)
         vars(other).update(vars(self))
-        other.states, other.used, moved = self._selected(slots)
+        other.states, other.features, other.used, moved = self._selected(slots)
         return other, moved
 
-    def _selected(self, slots: np.ndarray) -> tuple[PyTree, int, np.ndarray]:
+    def _selected(self, slots: np.ndarray) -> tuple[PyTree, PyTree, int, np.ndarray]:
         p = self.placement.num_devices
         moved, counts = self.placement.packed(slots)
         index = np.zeros(self.capacity, np.int32)
         index[moved] = slots // p
-        states = kernels.regathered(
-            self.states, self.placement.dealt(index), self.placement
+        states, features = kernels.regathered(
+            (self.states, self.features), self.placement.dealt(index), self.placement
         )
-        return states, p * int(np.max(counts)), moved
+        return states, features, p * int(np.max(counts)), moved
+
+    def _features(self) -> PyTree:
+        return kernels.features(
+            self.screen, self.states, self.placement, self.screen_dtype
+        )
 
     def _low(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Closer lower bounds; −inf where unknown."""
-        low = self._map(kernels.pair_bounds, first, second)
+        pairs = _PER_BATCH * self.shapes.pairs  # bounds are cheaper than costs
+        low = self._map(self._bounds_of, first, second, pairs)
         return np.where(np.isnan(low), -np.inf, low)
 
     def _costs_within(
@@ -236,33 +258,42 @@ class Pool:
     ) -> np.ndarray:
         left = np.flatnonzero(low <= limit)
         out = np.full(len(low), np.inf)
-        out[left] = self._map(kernels.costs, first[left], second[left])
+        out[left] = self._map(self._costs_of, first[left], second[left])
         return out
 
-    def _on_pairs(self, kernel: Callable[..., Array]) -> Callable[..., Array]:
-        return lambda a, b: kernel(self.model, self.states, a, b, self.placement)
+    def _costs_of(self, first: Array, second: Array) -> Array:
+        return kernels.costs(self.model, self.states, first, second, self.placement)
+
+    def _bounds_of(self, first: Array, second: Array) -> Array | None:
+        features = self.features
+        return kernels.pair_bounds(self.screen, features, first, second, self.placement)
 
     def _map(
-        self, kernel: Callable[..., Array], first: np.ndarray, second: np.ndarray
+        self,
+        function: Callable[..., Array | None],
+        first: np.ndarray,
+        second: np.ndarray,
+        batch: int | None = None,
     ) -> np.ndarray:
-        """Values of a kernel for pairs of slots, the lower first."""
+        """Values of a function of pairs of slots, the lower first."""
         low, high = np.minimum(first, second), np.maximum(first, second)
         out = np.empty(len(low))
-        for part, a, b in self._batches(low, high):
-            values = np.asarray(self._on_pairs(kernel)(a, b))
+        for part, a, b in _batches(low, high, batch or self.shapes.pairs):
+            values = np.asarray(function(a, b))
             out[part] = values[: part.stop - part.start]
         return out
 
-    def _batches(self, low: np.ndarray, high: np.ndarray):
-        """Slices of at most `shapes.pairs` pairs, padded to one of two sizes."""
-        large, small = self.shapes.pairs, max(self.shapes.pairs // 16, 16)
-        start = 0
-        while start < len(low):
-            left = len(low) - start
-            size = large if left >= large // 2 else small
-            part = slice(start, start + min(size, left))
-            yield part, _padded(low[part], size), _padded(high[part], size)
-            start = part.stop
+
+def _batches(low: np.ndarray, high: np.ndarray, large: int):
+    """Slices of at most so many pairs, padded to one of two sizes."""
+    small = max(large // 16, 16)
+    start = 0
+    while start < len(low):
+        left = len(low) - start
+        size = large if left >= large // 2 else small
+        part = slice(start, start + min(size, left))
+        yield part, _padded(low[part], size), _padded(high[part], size)
+        start = part.stop
 
 
 def blocks(rows: np.ndarray, size: int) -> Iterator[np.ndarray]:

@@ -6,12 +6,13 @@ import numpy as np
 
 from bregjax._typing import PyTree
 from bregjax.cluster_model import ClusterModel
+from bregjax.screening import Screen
 
 __all__ = ["Shapes"]
 
 # Numbers that one screened tile, and one batch of exact costs, work on.
 _TILE_ENTRIES = 2**20
-_PAIR_ENTRIES = 2**19
+_PAIR_ENTRIES = 2**17
 
 
 @dataclass(frozen=True)
@@ -19,25 +20,27 @@ class Shapes:
     """Sizes of blocks, all powers of two.
 
     Attributes:
-        rows: Rows of a screened block.
+        rows: Rows of a tile.
         columns: Columns of a tile; a device's slots are a multiple.
         group: Neighbouring pairs that share one bound.
+        block: Rows screened in one call, a multiple of those of a tile.
         pairs: Pairs of a batch.
     """
 
     rows: int
     columns: int
     group: int
+    block: int
     pairs: int
 
     @classmethod
-    def of(cls, model: ClusterModel, leaves: PyTree) -> "Shapes":
+    def of(cls, model: ClusterModel, screen: Screen, leaves: PyTree) -> "Shapes":
         """Sizes at which temporaries stay in cache or, for large states, small."""
-        tile = _power_of_two(_TILE_ENTRIES / model.bound_size(leaves), 2**10, 2**17)
-        rows = _power_of_two((tile / 2) ** 0.5, 1, 256)
+        tile = _power_of_two(_TILE_ENTRIES / screen.pair_size(leaves), 2**10, 2**17)
+        rows = _power_of_two((tile / 16) ** 0.5, 1, 64)
         pairs = _power_of_two(_PAIR_ENTRIES / model.pair_size(leaves), 64, 2048)
-        group = min(model.bound_group, rows)
-        return cls(rows, min(512, tile // rows), group, pairs)
+        group = min(screen.group, rows)
+        return cls(rows, min(1024, tile // rows), group, 4 * rows, pairs)
 
 
 def _power_of_two(fitting: float, low: int, high: int) -> int:

@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import mpmath
 import numpy as np
 import pytest
 
@@ -24,8 +23,8 @@ from bregjax.families import ExponentialFamily, Gamma
 from bregjax.families.gaussian_models import FullGaussianModel, VarianceModel
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy.tree_costs import node_states
-from bregjax.merge_bounds import bound_of, distances_from
 from bregjax.moments import Form, Moments
+from bregjax.screening.kernels import distance_features, log, squared_distances
 
 M, N = 20, 4
 Rng = np.random.Generator
@@ -95,14 +94,45 @@ WEIGHTS = {
 }
 
 
+# Programs apart: one with all these factorisations can deadlock (seen with jax 0.10.2).
+
+
 @functools.partial(jax.jit, static_argnames="dtype")
-def compare(model, nodes, rows, columns, dtype):
-    """Bounds, in a precision of their own, and costs of all pairs."""
-    like = take(nodes, slice(0, 1))
-    low = model.screen(rows, like, dtype)(columns)
+def screen_and_features(model, leaves, nodes, dtype):
+    screen = model.screen(leaves)
+    return screen, screen.features(nodes, dtype)
+
+
+@jax.jit
+def bounds_of_pairs(screen, rows, columns):
+    size = (
+        jax.tree.leaves(rows)[0].shape[0],
+        jax.tree.leaves(columns)[0].shape[0],
+    )
+    i, j = (x.ravel() for x in jnp.meshgrid(*map(jnp.arange, size), indexing="ij"))
+    closer = screen.closer(take(rows, i), take(columns, j))
+    return None if closer is None else closer.reshape(size)
+
+
+@jax.jit
+def costs_of_all(model, rows, columns):
     a = jax.tree.map(lambda leaf: leaf[:, None], rows)
     b = jax.tree.map(lambda leaf: leaf[None], columns)
-    return low, model.merge_cost(a, b), model.pair_bound(a, b)
+    return model.merge_cost(a, b)
+
+
+@jax.jit
+def bounds_of_all(screen, rows, columns):
+    return screen.against(rows)(columns)
+
+
+def compare(model, leaves, rows, columns, dtype):
+    """Bounds, in a precision of their own, and costs of all pairs."""
+    screen, of_rows = screen_and_features(model, leaves, rows, dtype)
+    _, of_columns = screen_and_features(model, leaves, columns, dtype)
+    low = bounds_of_all(screen, of_rows, of_columns)
+    closer = bounds_of_pairs(screen, of_rows, of_columns)
+    return low, costs_of_all(model, rows, columns), closer
 
 
 @jax.jit
@@ -119,7 +149,9 @@ def hold(
     """Check all pairs; the shares of bounds that say something, and are close."""
     cast = lambda leaf: jnp.asarray(leaf, dtype)
     nodes = nodes_of(model, jax.tree.map(cast, statistics), cast(weights))
-    low, cost, closer = compare(model, nodes, nodes, nodes, screen or dtype)
+    low, cost, closer = compare(
+        model, take(nodes, slice(0, M)), nodes, nodes, screen or dtype
+    )
     off = ~np.eye(2 * M - 1, dtype=bool)
     assert not np.any(np.asarray(cost) < 0)
     for bound in (low, closer):
@@ -160,9 +192,8 @@ def test_bounds_of_functions(name, dtype, screen, rng):
                 means = means.clip(0, 1)
             useful, close = hold(model, means, weigh(rng), dtype, screen, rtol)
             if kind == "plain" and name != "log_sum_exp":
-                assert useful > 0.7
-                loose = name in ("entropy", "simplex", "binary", "burg")
-                assert close > 0.7 or loose or screen == np.float32
+                assert useful > 0.85 or amount == "extreme"
+                assert close > 0.9 or amount == "extreme" or screen == np.float32
 
 
 COVARIANCES: dict[str, Callable[[Rng], np.ndarray]] = {
@@ -218,9 +249,9 @@ def test_bounds_of_gaussians(form, dtype, screen, rng):
                     assert close > 0.9 or screen == np.float32
 
 
-def test_marginals_of_many_dimensions(x64, rng):
-    """Full Gaussians of more dimensions than the marginals': bounds, not the cost."""
-    dim = 11
+@pytest.mark.parametrize("dim", [11, 30])
+def test_marginals_of_many_dimensions(dim, x64, rng):
+    """Full Gaussians of more dimensions than narrow, and than wide, marginals."""
     for scale in (1.0, 10.0 ** np.linspace(-2, 2, dim)):
         mean: Any = scale * rng.normal(size=(M, dim))
         root = np.reshape(scale, (-1, 1)) * rng.normal(size=(M, dim, 2 * dim))
@@ -278,33 +309,15 @@ def test_bounds_by_the_conjugate(name, x64, rng):
             near = change * rows[:1] * (rows / rows[:1]) ** spread
             for weigh in WEIGHTS.values():
                 useful, _ = hold(model, make(near, 0.1), weigh(rng), x64)
-                assert useful > 0.9 or spread < 1
-
-
-def test_ward_and_hellinger_are_close(x64, rng):
-    """Ward's bound is the cost; Hellinger's constant is reached where b = 0."""
-    ward = bound_of(SquaredNorm())
-    entropy = bound_of(NegativeEntropy())
-    assert ward is not None
-    assert entropy is not None
-    a, b = jnp.asarray(rng.normal(size=(7, 3))), jnp.asarray(rng.normal(size=(9, 3)))
-    w_a, w_b = jnp.asarray(rng.uniform(1, 3, 7)), jnp.asarray(rng.uniform(1, 3, 9))
-    share = w_a[:, None] * w_b[None] / (w_a[:, None] + w_b[None])
-    exact = 0.5 * share * jnp.sum((a[:, None] - b[None]) ** 2, axis=-1)
-    np.testing.assert_allclose(ward.screen(w_a, a, x64)(w_b, b), exact, rtol=1e-9)
-    # Δ of w_a at 1 and w_b at 0 is −w_a log p.
-    one, none = jnp.ones((1, 1)), jnp.zeros((1, 1))
-    for q in (1e-6, 1e-3, 0.1, 0.3, 0.5):
-        p = 1 - q
-        low = float(
-            entropy.screen(jnp.array([p]), one, x64)(jnp.array([q]), none)[0, 0]
-        )
-        cost = -p * np.log(p)
-        assert low <= cost
-        np.testing.assert_allclose(low, cost, rtol=max(2e-8, q**4 / 3))
+                assert useful > 0.6 or spread < 1
 
 
 def test_distances_are_from_below(dtype, screen, rng):
+    def distances(a, b):
+        centre = a[:1]
+        made = (distance_features(x - centre, screen) for x in (a, b))
+        return np.asarray(squared_distances(*made))
+
     for offset in (0.0, 1e3, 1e8):
         a = jnp.asarray(rng.normal(size=(30, 5)) + offset, dtype)
         b = jnp.asarray(rng.normal(size=(40, 5)) + offset, dtype)
@@ -312,36 +325,7 @@ def test_distances_are_from_below(dtype, screen, rng):
             (np.asarray(a, np.longdouble)[:, None] - np.asarray(b, np.longdouble)) ** 2,
             axis=-1,
         )
-        assert np.all(np.asarray(distances_from(a, screen)(b)) <= exact)
-
-
-def test_the_constant_of_the_entropy():
-    """f(r) ≥ κ g(r) on a grid, 40 digits; see `_hellinger` for the proof.
-
-    f is the cost of weights p at 1 and q at r, g the squared distance of square roots.
-    """
-    with mpmath.workdps(40):
-        one = mpmath.mpf(1)
-        ratios = [one * 0, *(mpmath.mpf(10) ** (k / one / 2) for k in range(-24, 25))]
-        near = [mpmath.mpf(10) ** -k for k in range(1, 12)]
-        ratios += [1 + gap for gap in near] + [1 - gap for gap in near]
-        for share in (1e-12, 1e-6, 1e-3, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5):
-            q = mpmath.mpf(share)
-            exact = -mpmath.log(1 - q) / (2 * q)
-            series = (1 + q / 2 + q**2 / 3 + q**3 / 4) / 2
-            assert series <= exact * (1 + mpmath.mpf(10) ** -30)
-            assert exact <= 1
-            for r in ratios:
-                for p in (1 - q, q):  # either side may be the heavier
-                    cost, distance = _cost_of_ratio(1 - p, r)
-                    assert cost >= exact * distance - mpmath.mpf(10) ** -36 * (1 + r)
-
-
-def _cost_of_ratio(q, r):
-    """Cost and squared Hellinger distance of weight 1 − q at 1 and q at r."""
-    mean = 1 - q + q * r
-    cost = (q * r * mpmath.log(r) if r else 0) - mean * mpmath.log(mean)
-    return cost, 2 * q * (1 - q) * (1 - mpmath.sqrt(r)) ** 2
+        assert np.all(distances(a, b) <= exact)
 
 
 def test_ends_of_the_unit_interval_cost_what_they_should(x64):
@@ -353,3 +337,12 @@ def test_ends_of_the_unit_interval_cost_what_they_should(x64):
     cost = model.merge_cost(take(leaves, jnp.int32(0)), take(leaves, jnp.int32(1)))
     expected = 2 * np.sum(weights * np.log(weights.sum() / weights))
     np.testing.assert_allclose(cost, expected, rtol=1e-12)
+
+
+def test_logarithm():
+    """In float32 to 16 eps (1 + |log x|), over all its normal numbers."""
+    bits = np.arange(0x00800000, 0x7F800000, 4099, dtype=np.int32)
+    x = np.append(bits.view(np.float32), np.float32(1) + np.spacing(np.float32(1)))
+    exact = np.log(x.astype(np.float64))
+    error = np.abs(np.asarray(jax.jit(log)(x)) - exact)
+    assert np.max(error / (1 + np.abs(exact))) < 16 * np.finfo(np.float32).eps
