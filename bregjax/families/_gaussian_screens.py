@@ -58,9 +58,7 @@ class DiagonalScreen(Screen):
         variance = (state.moments.covariance / self.unit).astype(dtype)
         mean = mean.astype(dtype)
         reach = jnp.sum(jnp.abs(mean) / jnp.sqrt(variance), axis=-1)
-        logs = jnp.sum(jnp.log(variance), axis=-1) + in_range(
-            jnp.min(variance, axis=-1)
-        )
+        logs = jnp.sum(jnp.log(variance), axis=-1) + in_range(variance)
         error = 8 * jnp.finfo(dtype).eps * reach
         return state.weight.astype(dtype), mean, variance, logs, error
 

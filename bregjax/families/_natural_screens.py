@@ -32,9 +32,9 @@ class TableScreen(Screen):
         return 1
 
     def pair_size(self, state: NaturalState) -> int:
-        """A few numbers."""
+        """So many that tiles are small: places in the table take their time."""
         del state
-        return 8
+        return 64
 
     def features(self, state: NaturalState, dtype: jnp.dtype) -> tuple[Array, ...]:
         """Weights, means, own terms; in the precision of the states."""

@@ -211,7 +211,7 @@ class BurgScreen(Screen):
     def features(self, state: WeightedMeans, dtype: jnp.dtype) -> tuple[Array, ...]:
         """Weights, means in units, sums of their logarithms."""
         x = (state.mean / self.unit).astype(dtype)
-        logs = jnp.sum(jnp.log(x), axis=-1) + in_range(jnp.min(x, axis=-1))
+        logs = jnp.sum(jnp.log(x), axis=-1) + in_range(x)
         return state.weight.astype(dtype), x, logs
 
     def against(self, rows: tuple[Array, ...]) -> Callable[[tuple[Array, ...]], Array]:

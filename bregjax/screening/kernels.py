@@ -139,11 +139,16 @@ def less_rounding(
     return cost - 64 * jnp.finfo(cost.dtype).eps * total * size
 
 
-def in_range(smallest: Array) -> Array:
-    """0 where products of factors as small as half of this keep their digits, else NaN.
+def in_range(x: Array) -> Array:
+    """0 for rows `[m, n]` whose weighted means have products in range, else NaN, `[m]`.
 
-    A weighted mean of two numbers is at least half of one of them.
+    A weighted mean of two numbers is at least half of the one with the larger weight.
+    So if products of eight halves, those above 1 left out, keep their digits for
+    either, so do all partial products of eights of means.
     """
-    info = jnp.finfo(smallest.dtype)
-    floor = 2 * float(info.tiny) ** (1 / _TOGETHER)
-    return jnp.where(smallest >= floor, 0, jnp.nan).astype(smallest.dtype)
+    info = jnp.finfo(x.dtype)
+    fill = -x.shape[-1] % _TOGETHER
+    small = jnp.log2(jnp.minimum(x / 2, 1))
+    small = jnp.pad(small, ((0, 0), (0, fill))).reshape(len(x), -1, _TOGETHER)
+    least = jnp.min(jnp.sum(small, axis=-1), axis=-1)
+    return jnp.where(least > info.minexp + 1, 0, jnp.nan).astype(x.dtype)

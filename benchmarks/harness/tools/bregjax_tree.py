@@ -27,11 +27,15 @@ def zero_truncated_poisson(theta):
     return jnp.sum(rate + jnp.log(-jnp.expm1(-rate)))
 
 
+def identity(row):
+    return row
+
+
 def family_of(name: str, n: int):
     if name != "zero_truncated_poisson":
         return name
     return bj.ExponentialFamily(
-        zero_truncated_poisson, lambda row: row, jnp.zeros(n), separable=True
+        zero_truncated_poisson, identity, jnp.zeros(n), separable=True
     )
 
 
