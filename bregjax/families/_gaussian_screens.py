@@ -47,11 +47,6 @@ class DiagonalScreen(Screen):
         centre = jnp.mean(mean, axis=0, keepdims=True)
         return cls(centre, jnp.mean(variance, axis=0, keepdims=True))
 
-    def pair_size(self, state: "GaussianState") -> int:
-        """One number a pair, a few times."""
-        del state
-        return 8
-
     def features(self, state: "GaussianState", dtype: jnp.dtype) -> tuple[Array, ...]:
         """Weights, means and variances in units, sums of logarithms, errors."""
         mean = (state.moments.mean - self.centre) / jnp.sqrt(self.unit)
@@ -105,11 +100,6 @@ class SphericalScreen(Screen):
         """About the mean of the leaves, in units of their variance."""
         centre = jnp.mean(leaves.moments.mean, axis=0, keepdims=True)
         return cls(centre, jnp.mean(leaves.moments.covariance))
-
-    def pair_size(self, state: "GaussianState") -> int:
-        """One number a pair, a few times."""
-        del state
-        return 8
 
     def features(self, state: "GaussianState", dtype: jnp.dtype) -> tuple[Array, ...]:
         """Weights, variances in units, their logarithms, means."""

@@ -77,11 +77,6 @@ class SquaredDistanceScreen(Screen):
 
     centre: Array
 
-    def pair_size(self, state: WeightedMeans) -> int:
-        """One number a pair, a few times."""
-        del state
-        return 4
-
     def features(self, state: WeightedMeans, dtype: jnp.dtype) -> tuple[Array, Array]:
         """1 / w and means."""
         means = distance_features(state.mean - self.centre, dtype)
@@ -133,11 +128,6 @@ class EntropyScreen(Screen):
 
     unit: Array
     binary: bool = jax.tree.static()
-
-    def pair_size(self, state: WeightedMeans) -> int:
-        """One number a pair, a few times."""
-        del state
-        return 8
 
     def features(self, state: WeightedMeans, dtype: jnp.dtype) -> tuple[Array, ...]:
         """Weights, means in units, own terms less the errors of all they are in."""
@@ -202,11 +192,6 @@ class BurgScreen(Screen):
     """
 
     unit: Array
-
-    def pair_size(self, state: WeightedMeans) -> int:
-        """One number a pair, a few times."""
-        del state
-        return 8
 
     def features(self, state: WeightedMeans, dtype: jnp.dtype) -> tuple[Array, ...]:
         """Weights, means in units, sums of their logarithms."""
