@@ -72,7 +72,7 @@ def block_of_bounds(count: int) -> dict[str, int]:
         "states": states,
         "temporaries": memory.temp_size_in_bytes,
         "largest_collective": max(sizes, default=0),
-        "bounds": shapes.block * pool.capacity // shapes.group,
+        "bounds": 2 * shapes.block * pool.capacity // shapes.group,
         "data": ROWS * COLUMNS,
     }
 

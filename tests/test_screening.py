@@ -146,7 +146,10 @@ def nodes_of(model, statistics, weights):
 def hold(
     model, statistics, weights, dtype, screen=None, rtol=0.0
 ) -> tuple[float, float]:
-    """Check all pairs; the shares of bounds that say something, and are close."""
+    """Check all pairs; the shares of bounds that say something, and are close.
+
+    Close are those of single pairs, where there are such.
+    """
     cast = lambda leaf: jnp.asarray(leaf, dtype)
     nodes = nodes_of(model, jax.tree.map(cast, statistics), cast(weights))
     low, cost, closer = compare(
@@ -159,10 +162,12 @@ def hold(
             continue
         bad = off & (np.asarray(bound) > (1 + rtol) * np.asarray(cost))
         assert not bad.any(), f"{bound[bad][:3]} above {cost[bad][:3]}"
-    positive = off & (np.asarray(cost) > 0)
-    share = np.asarray(low, float)[positive] / np.asarray(cost, float)[positive]
-    count = max(len(share), 1)
-    return float(np.sum(share > 0) / count), float(np.sum(share > 0.99) / count)
+    cost = np.asarray(cost, float)
+    positive = off & (cost > 0)
+    ratio = lambda bound: np.asarray(bound, float)[positive] / cost[positive]
+    share = lambda good: float(np.sum(good) / max(len(good), 1))
+    closer = low if closer is None else closer
+    return share(ratio(low) > 0), share(ratio(closer) > 0.99)
 
 
 @pytest.fixture(params=["states", "float32"])

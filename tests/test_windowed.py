@@ -124,12 +124,13 @@ def test_a_bound_that_cannot_be_had_hides_no_pair(tiny, x64):
     rows, columns = np.array([1, 2]), np.array([0, 0])
     bounds = pool.bounds(rows, alive)
     cost = pool.costs(columns, rows)
-    here = np.any(bounds.columns_of(np.arange(bounds.by_row.shape[1])) == 0, axis=1)
-    assert np.all(bounds.by_row[:, here] <= cost[:, None])
-    place = bounds.rows_of(np.arange(len(bounds.by_column)))
-    least = bounds.by_column[:, 0]
+    place, column = bounds.pairs_by_row(cost)
+    assert {(0, 0), (1, 0)} <= set(zip(place, column, strict=True))
+    limit = np.full(pool.capacity, -np.inf)
     for row in (0, 1):
-        assert np.all(least[np.any(place == row, axis=1)] <= cost[row])
+        limit[0] = cost[row]
+        slot, place = bounds.pairs_by_column(limit)
+        assert np.any((slot == 0) & (place == row))
 
 
 def test_a_window_that_greedy_would_not_have_made(x64):

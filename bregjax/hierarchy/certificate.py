@@ -38,8 +38,8 @@ __all__ = ["Certificate", "certify"]
 _NEGLIGIBLE = 1e-9
 # The clusters alive shrink with each merge; columns are gathered anew so many times.
 _CHUNKS = 16
-# Groups of pairs looked at together.
-_GROUPS = 2**16
+# Pairs looked at together.
+_PAIRS = 2**19
 
 
 @dataclass(frozen=True)
@@ -278,14 +278,16 @@ def _in_question(
 ):
     """Nodes of pairs that bounds leave in question, and their limits, in batches."""
     alive = np.arange(pool.capacity) < len(there)
-    for part in blocks(rows, pool.shapes.block):
-        bounds = pool.bounds(np.searchsorted(there, part), alive)
-        out = bounds.by_row > lives.of_life(part)[:, None]
-        places = np.argwhere(~out | exact)
-        for row, group in map(np.transpose, blocks(places, _GROUPS)):
-            slot = bounds.columns_of(group)
-            row = np.broadcast_to(row[:, None], slot.shape)[slot < len(there)]
-            u, v = part[row], there[slot[slot < len(there)]]
+    parts = list(blocks(rows, pool.shapes.block))
+    found = pool.bounds_of((np.searchsorted(there, part), alive) for part in parts)
+    for part, bounds in zip(parts, found, strict=True):
+        if exact:
+            places = np.indices((len(part), len(there))).reshape(2, -1)
+        else:
+            places = bounds.pairs_by_row(lives.of_life(part))
+        for row, slot in map(np.transpose, blocks(np.transpose(places), _PAIRS)):
+            row, slot = row[slot < len(there)], slot[slot < len(there)]
+            u, v = part[row], there[slot]
             limit = lives.of_pairs(u, v)
             meet = limit > -np.inf
             if np.any(meet):

@@ -27,11 +27,11 @@ class Screen(abc.ABC):
 
     @property
     def group(self) -> int:
-        """How many neighbouring pairs may share the least of their bounds.
+        """How many neighbouring pairs may share the two least of their bounds.
 
         A power of two: large where bounds are close to costs and costs are cheap.
         """
-        return 8
+        return 16
 
     def pair_size(self, state: PyTree) -> int:
         """Numbers that the bound of one pair works on; engines size tiles by it.

@@ -27,13 +27,16 @@ from bregjax.screening.kernels import (
     log,
     log_of_product,
     squared_distances,
-    sum_of,
+    sum_last,
+    sum_of_fractions,
 )
 
 __all__ = ["screen_of"]
 
 # A mean, in units, that is as good as none.
 _LEAST = 1e-30
+# What is added to sums of means, in units, that are divided by.
+_LEAST_SUM = 1e-9
 
 
 class WeightedMeans(Protocol):
@@ -115,11 +118,22 @@ def _binary_entropy(function: BinaryEntropy, leaves: WeightedMeans) -> Screen:
 @register_pytree
 @dataclass(frozen=True)
 class EntropyScreen(Screen):
-    """The cost, w_a Σ a log a + w_b Σ b log b − w Σ c log c, less its rounding.
+    """Bounds of w_a Σ f(a) + w_b Σ f(b) − w Σ f(c) with f(t) = t log t.
 
-    In one unit u for all columns, in which the three nearly cancel less. c log(c/u) is
-    good to so many roundings of c (1 + |log(c/u)|), and with φ(x) = x log x − x + 1
-    that is at most c + u φ(c/u) + |c − u|, convex in c: no more than of a and of b.
+    Of all pairs by fractions. With p = w_a / w and q = w_b / w, p f(a) + q f(b) − f(c)
+    is the integral of f'' times a hat, of height zero at a and b and greatest at c:
+    its area is p q (a − b)² / 2, its mean (a + b + c) / 3. As f''(t) = 1 / t is convex,
+
+        p f(a) + q f(b) − f(c) ≥ (3/2) p q (a − b)² / (a + b + c),
+
+    which nothing cancels in; the nearer a and b, the closer it is. It is good to a
+    share √eps, but for roundings of a and b: these make (a − b)² wrong by no more than
+    √eps of it and eps^1.5 (a + b)².
+
+    Closer bounds are the cost itself, less its rounding. In one unit u for all
+    columns, in which the three terms nearly cancel less, c log(c/u) is good to so many
+    roundings of c (1 + |log(c/u)|), and with φ(x) = x log x − x + 1 that is at most
+    c + u φ(c/u) + |c − u|, convex in c: no more than of a and of b.
 
     Attributes:
         unit: u.
@@ -129,39 +143,73 @@ class EntropyScreen(Screen):
     unit: Array
     binary: bool = jax.tree.static()
 
-    def features(self, state: WeightedMeans, dtype: jnp.dtype) -> tuple[Array, ...]:
-        """Weights, means in units, own terms less the errors of all they are in."""
+    def features(self, state: WeightedMeans, dtype: jnp.dtype) -> "_Entropic":
+        """Of clusters `[m]`."""
         t = _both(state.mean) if self.binary else state.mean
+        eps = jnp.finfo(dtype).eps
         # So that logarithms exist: means as small as that are lost in the error.
-        x = jnp.maximum(t / self.unit, _LEAST)
-        terms = t * jnp.log(x)
+        terms = t * jnp.log(jnp.maximum(t / self.unit, _LEAST))
         gap = jnp.abs(t - self.unit)
         size = jnp.sum(t + jnp.maximum(terms - t + self.unit, 0) + gap, axis=-1)
-        error = (72 + t.shape[-1] / 8) * jnp.finfo(dtype).eps * state.weight * size
+        error = (72 + t.shape[-1] / 8) * eps * state.weight * size
         own = state.weight * jnp.sum(terms, axis=-1)
-        # Apart, so that what overflows in both is NaN.
-        own = (own / self.unit).astype(dtype) - (error / self.unit).astype(dtype)
-        return state.weight.astype(dtype), x.astype(dtype), own
+        lost = 4 * eps**1.5 * state.weight * jnp.sum(t, axis=-1)
+        return _Entropic(
+            weight=state.weight.astype(dtype),
+            mean=(t / self.unit).astype(dtype),
+            # Apart, so that what overflows in both is NaN.
+            own=(own / self.unit).astype(dtype) - (error / self.unit).astype(dtype),
+            lost=(lost / self.unit).astype(dtype),
+        )
 
-    def against(self, rows: tuple[Array, ...]) -> Callable[[tuple[Array, ...]], Array]:
-        """One logarithm a coordinate."""
-        w_a, a, own_a = rows
-        a, w_a, own_a = a.T, w_a[:, None], own_a[:, None]
-        unit = self.unit.astype(a.dtype)
+    def against(self, rows: "_Entropic") -> Callable[["_Entropic"], Array]:
+        """A fraction a coordinate."""
+        w_a, a, lost_a = rows.weight[:, None], rows.mean.T, rows.lost[:, None]
+        eps = float(jnp.finfo(a.dtype).eps)
+        above = a + _LEAST_SUM
+        factor = (1.5 * (1 - 2 * eps**0.5 - (len(a) + 32) * eps)) * self.unit
 
-        def bound(columns: tuple[Array, ...]) -> Array:
-            w_b, b, own_b = columns
-            b, w_b, own_b = b.T, w_b[None], own_b[None]
+        def bound(columns: "_Entropic") -> Array:
+            w_b, b, lost_b = columns.weight[None], columns.mean.T, columns.lost[None]
             total = w_a + w_b
             p, q = w_a / total, w_b / total
+            ratio = (1 + q) / (1 + p)
 
-            def term(k: Array) -> Array:
-                c = p * a[k][:, None] + q * b[k][None]
-                return c * log(c)
+            def fraction(k: Array) -> tuple[Array, Array]:
+                y = b[k][None]
+                return (a[k][:, None] - y) ** 2, above[k][:, None] + ratio * y
 
-            return unit * (own_a + own_b - total * sum_of(term, len(a), p))
+            sum_ = sum_of_fractions(fraction, len(a), p) / (1 + p)
+            scale, unit = factor.astype(a.dtype), self.unit.astype(a.dtype)
+            return scale * (w_a * q) * sum_ - unit * (lost_a + lost_b)
 
         return bound
+
+    def closer(self, a: "_Entropic", b: "_Entropic") -> Array:
+        """A logarithm a coordinate."""
+        total = a.weight + b.weight
+        p, q = (a.weight / total)[:, None], (b.weight / total)[:, None]
+        c = jnp.maximum(p * a.mean + q * b.mean, _LEAST)
+        cost = a.own + b.own - total * sum_last(c * log(c))
+        return self.unit.astype(cost.dtype) * cost
+
+
+@register_pytree
+@dataclass(frozen=True)
+class _Entropic:
+    """Features of clusters, all but weights in units.
+
+    Attributes:
+        weight: Weights `[m]`.
+        mean: Means `[m, n]`.
+        own: w Σ t log t, less errors of all that it is compared with, `[m]`.
+        lost: What roundings of means may lose, `[m]`.
+    """
+
+    weight: Array
+    mean: Array
+    own: Array
+    lost: Array
 
 
 def _both(t: Array) -> Array:
@@ -255,3 +303,8 @@ class ScaledScreen(Screen):
             return self.factor.astype(low.dtype) * low
 
         return scaled
+
+    def closer(self, a: PyTree, b: PyTree) -> Array | None:
+        """The bound, scaled."""
+        low = self.inner.closer(a, b)
+        return None if low is None else self.factor.astype(low.dtype) * low

@@ -181,11 +181,9 @@ def _undecided(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pairs of rows with slots that may cost no more than the row's limit."""
     bounds = pool.bounds(rows, there)
-    row, group = np.nonzero(bounds.by_row <= limit[:, None])
-    column = bounds.columns_of(group)
-    row = np.broadcast_to(rows[row][:, None], column.shape)
+    place, column = bounds.pairs_by_row(limit)
     valid = there[column]
-    return row[valid], column[valid]
+    return rows[place[valid]], column[valid]
 
 
 def _least_before(

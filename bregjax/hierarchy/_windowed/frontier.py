@@ -1,12 +1,16 @@
 """The living clusters, and for each the nearest."""
 
 import dataclasses
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from bregjax.hierarchy._windowed.bounds import Bounds
+from bregjax.hierarchy._windowed.meeting import meet
 from bregjax.hierarchy._windowed.nearest import TwoNearest
-from bregjax.hierarchy._windowed.pool import Bounds, Pool, blocks
+from bregjax.hierarchy._windowed.pool import Pool, blocks
 
 __all__ = ["Frontier"]
 
@@ -166,98 +170,46 @@ class Frontier:
 
     def search(self) -> None:
         """Find the two nearest of all: block by block, each meets those before it."""
+        ours, theirs = itertools.tee(self._meetings())
+        for (part, present), bounds in zip(
+            ours, self.pool.bounds_of(theirs), strict=True
+        ):
+            self._meet(part, present, bounds, len(part), part)
+
+    def _meetings(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Blocks of all clusters, each with itself and those before it."""
         present = np.zeros_like(self.alive)
         for part in blocks(self.active, self.pool.shapes.block):
             present[part] = True
-            bounds = self._search(part, present)
-            self._announce(part, len(part), bounds, present, part)
+            yield part, present.copy()
 
     def _search_again(self, rows: np.ndarray, newborn: int = 0) -> None:
         """Find the two nearest of rows; the first ones, newborn, are made known."""
-        for part in blocks(rows, self.pool.shapes.block):
-            bounds = self._search(part, self.alive)
-            if newborn > 0:
-                self._announce(part, min(newborn, len(part)), bounds, self.alive, rows)
+        parts = list(blocks(rows, self.pool.shapes.block))
+        found = self.pool.bounds_of((part, self.alive) for part in parts)
+        for part, bounds in zip(parts, found, strict=True):
+            self._meet(part, self.alive, bounds, max(newborn, 0), rows)
             newborn -= len(part)
 
-    def _search(self, part: np.ndarray, present: np.ndarray) -> Bounds:
-        """Find the two nearest of a block of rows among those present."""
-        self.searches += len(part)
-        bounds = self.pool.bounds(part, present)
-        places, columns, costs = self._nearest_of(part, bounds, present)
-        self.near.clear(part)
-        self.near.insert(part[places], columns, costs, self.key)
-        return bounds
-
-    def _announce(
+    def _meet(
         self,
         part: np.ndarray,
-        newborn: int,
-        bounds: Bounds,
         present: np.ndarray,
+        bounds: Bounds,
+        newborn: int,
         searching: np.ndarray,
     ) -> None:
-        """Make the first rows of a block known to clusters that they are near to.
+        """A block of rows finds its nearest among those present.
 
-        Those that search themselves find them anyway.
+        The first are made known to all but those that search themselves.
         """
+        self.searches += len(part)
         limit = np.where(present, self.near.bound[1], -np.inf)
         limit[searching] = -np.inf
-        limit = limit[: bounds.by_column.shape[1]]
-        group, column = np.nonzero(bounds.by_column <= limit)
-        place = bounds.rows_of(group)
-        column = np.broadcast_to(column[:, None], place.shape)
-        there = place < newborn
-        column, row = column[there], part[place[there]]
-        costs = self.pool.costs(column, row, limit[column])
-        self.near.insert(column, row, costs, self.key)
-
-    def _nearest_of(
-        self, rows: np.ndarray, bounds: Bounds, present: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Pairs that may be the two nearest of each row: place, column and cost."""
-        low = bounds.by_row.copy()
-        here = np.arange(len(rows))
-        least = np.full((2, len(rows)), np.inf)
-        best = np.argmin(low, axis=1)
-        low[here, best] = np.inf
-        next_best = np.argmin(low, axis=1)
-        found = [
-            self._evaluate(
-                rows,
-                np.concatenate([here, here]),
-                bounds.columns_of(np.concatenate([best, next_best])),
-                least,
-                present,
-            )
-        ]
-        low[here, next_best] = np.inf
-        more = (low <= least[1][:, None]) & (low < np.inf)
-        place, group = np.nonzero(more)
-        self.pool.sharpen(rows, present, least[1], len(place))
-        columns = bounds.columns_of(group)
-        found.append(self._evaluate(rows, place, columns, least, present))
-        places, columns, costs = map(np.concatenate, zip(*found, strict=True))
-        matter = costs <= least[1, places]
-        return places[matter], columns[matter], costs[matter]
-
-    def _evaluate(
-        self,
-        rows: np.ndarray,
-        places: np.ndarray,
-        columns: np.ndarray,
-        least: np.ndarray,
-        present: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Places, columns and costs of rows, by place, with columns that are present.
-
-        Lowers the two least costs known of each row.
-        """
-        places = np.broadcast_to(places[:, None], columns.shape)
-        valid = present[columns] & (columns != rows[places])
-        places, columns = places[valid], columns[valid]
-        costs = self.pool.least_costs(places, rows[places], columns, least)
-        return places, columns, costs
+        ours, theirs = meet(self.pool, part, present, bounds, newborn, limit)
+        self.near.clear(part)
+        self.near.insert(*ours, self.key)
+        self.near.insert(theirs.second, theirs.first, theirs.cost, self.key)
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ __all__ = [
     "pair_bounds",
     "regathered",
     "screen",
+    "two_least",
 ]
 
 _jit = functools.partial(jax.jit, static_argnames="placement")
@@ -55,9 +56,10 @@ def bounds(
         shapes: Sizes of tiles and groups.
 
     Returns:
-        By device and row the least of each group of columns, `[p, b, columns / group]`;
-        by device and column that of each group of rows, `[p, b / group, columns]`; inf
-        where there is no pair, the least number where nothing is known.
+        By device and row the two least of each group of columns (see `two_least`),
+        `[p, 2, b, columns / group]`; by device and column those of each group of rows,
+        `[p, 2, b / group, columns]`; inf where there is no pair, about 0 where nothing
+        is known.
     """
     height, width, group = shapes.rows, shapes.columns, shapes.group
 
@@ -73,31 +75,32 @@ def bounds(
 
         def of_tile(bound, r, rows, t, found):
             by_row, by_column = found
-            start = t * width
+            start, zero = t * width, jnp.int32(0)
             cut = lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, width)
             low = bound(jax.tree.map(cut, features))
-            # NaN, and −inf where no cluster is, would be lost in the least of a group.
-            low = jnp.where(low > -jnp.inf, low, jnp.finfo(low.dtype).min)
+            # Where NaN nothing is known.
+            low = jnp.where(low > 0, low, 0)
             low = low + jnp.where(cut(alive), 0, jnp.inf).astype(low.dtype)[None]
             columns = start + jnp.arange(width, dtype=jnp.int32)
             columns = columns * placement.num_devices + placement.device()
             low = jnp.where(rows[:, None] == columns[None], jnp.inf, low)
-            least = jnp.min(low.reshape(height, group, width // group), axis=1)
             by_row = jax.lax.dynamic_update_slice(
-                by_row, least, (r * height, t * (width // group))
+                by_row,
+                two_least(low.reshape(height, group, width // group), 1),
+                (zero, r * height, t * (width // group)),
             )
-            if group > 1:
-                low = jnp.min(low.reshape(group, height // group, width), axis=0)
             by_column = jax.lax.dynamic_update_slice(
-                by_column, low, (r * (height // group), start)
+                by_column,
+                two_least(low.reshape(group, height // group, width), 0),
+                (zero, r * (height // group), start),
             )
             return by_row, by_column
 
         size, capacity = rows.shape[0], alive.shape[0]
         bound = lambda rows, columns: screen.against(rows)(columns)
         out = jax.eval_shape(bound, of_rows, of_rows).dtype
-        by_row = jnp.full((size, capacity // group), jnp.inf, out)
-        by_column = jnp.full((size // group, capacity), jnp.inf, out)
+        by_row = jnp.full((2, size, capacity // group), jnp.inf, out)
+        by_column = jnp.full((2, size // group, capacity), jnp.inf, out)
         in_use = (used + placement.num_devices - 1) // placement.num_devices
         tiles, blocks = (in_use + width - 1) // width, (count + height - 1) // height
         found = jax.lax.fori_loop(0, blocks, block, (by_row, by_column))
@@ -105,6 +108,32 @@ def bounds(
 
     run = placement.spread(local, shared=2, result="same")
     return run(features, alive, (screen, rows, sizes))
+
+
+def two_least(low: Array, axis: int) -> Array:
+    """The two least of numbers from 0 on, along an axis, `[2, ...]`, from below.
+
+    They have their places, of which there is a power of two, in their last bits: for
+    that up to twice as many units in the last place are taken from them.
+    """
+    count = low.shape[axis]
+    if count == 1:
+        least = jnp.squeeze(low, axis)
+        return jnp.stack([least, jnp.full_like(least, jnp.inf)])
+    integer = jnp.int32 if low.dtype == jnp.float32 else jnp.int64
+    bits = jax.lax.bitcast_convert_type(low, integer)
+    place = jax.lax.broadcasted_iota(integer, low.shape, axis)
+    marked = (jnp.maximum(bits - (count - 1), 0) & ~(count - 1)) | place
+    # Integers in the order of the numbers that they are the bits of.
+    marked = jnp.where(low < jnp.inf, marked, bits)
+    parts = [
+        jax.lax.index_in_dim(marked, k, axis, keepdims=False) for k in range(count)
+    ]
+    first, second = parts[0], jnp.full_like(parts[0], jnp.iinfo(integer).max)
+    for part in parts[1:]:
+        second = jnp.minimum(second, jnp.maximum(first, part))
+        first = jnp.minimum(first, part)
+    return jax.lax.bitcast_convert_type(jnp.stack([first, second]), low.dtype)
 
 
 @_jit

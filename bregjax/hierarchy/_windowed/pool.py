@@ -1,7 +1,6 @@
 """Clusters in slots: batches of what is to be computed about them."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 
 import jax
 import jax.numpy as jnp
@@ -11,54 +10,21 @@ from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy._windowed import kernels
-from bregjax.hierarchy._windowed.nearest import push_least
+from bregjax.hierarchy._windowed.ahead import Ahead
+from bregjax.hierarchy._windowed.bounds import Bounds
 from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.shapes import Shapes
 from bregjax.screening import Screen
 
-__all__ = ["Bounds", "Pool", "blocks"]
+__all__ = ["Pool", "blocks"]
 
 
+# Slots in use from which few rows are worth a program of their own.
+_MANY_SLOTS = 4096
 # Pairs a row left in question from which more digits are tried.
 _MANY = 256
 # Pairs whose bounds are taken at once, as a multiple of those whose costs are.
 _PER_BATCH = 8
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Lower bounds of the costs of a block of rows against all slots.
-
-    Attributes:
-        by_row: Of each row the least in each group of columns, `[b, groups]`; see
-            `columns_of`.
-        by_column: Of each column the least in each group of rows, `[groups, columns]`;
-            see `rows_of`. inf where no pair is.
-        shapes: How columns and rows are grouped.
-        num_devices: Over how many devices columns are dealt out.
-    """
-
-    by_row: np.ndarray
-    by_column: np.ndarray
-    shapes: Shapes
-    num_devices: int
-
-    def columns_of(self, groups: np.ndarray) -> np.ndarray:
-        """Slots of column groups, `[..., group]`."""
-        group, width = self.shapes.group, self.shapes.columns
-        per_device = self.by_row.shape[1] // self.num_devices
-        device, place = np.divmod(groups, per_device)
-        tile, place = np.divmod(place, width // group)
-        members = np.arange(group) * (width // group)
-        row = (tile * width + place)[..., None] + members
-        return row * self.num_devices + device[..., None]
-
-    def rows_of(self, groups: np.ndarray) -> np.ndarray:
-        """Places in the block of the rows of groups, `[..., group]`; some past it."""
-        per_tile = self.shapes.rows // self.shapes.group
-        tile, place = np.divmod(groups, per_tile)
-        members = np.arange(self.shapes.group) * per_tile
-        return (tile * self.shapes.rows + place)[..., None] + members
 
 
 class Pool:
@@ -81,10 +47,12 @@ class Pool:
         self.screen = screen
         self.shapes = Shapes.of(model, screen, states)
         self.used = count
-        # Half the digits do for most bounds; see `sharpen`.
+        # Half the digits do for most bounds; see `sharper`.
         self.screen_dtype = np.dtype(np.float32)
         self._many = _MANY
         self.placement = placement or Placement()
+        # Programs on several devices wait for each other: one at a time.
+        self._ahead = Ahead(threaded=self.placement.num_devices == 1)
         size = _size(states)
         unit = self.shapes.columns * self.placement.num_devices
         slots = np.arange(-(-(size + size // 2 + 1) // unit) * unit)
@@ -107,10 +75,19 @@ class Pool:
         """Number of free slots."""
         return self.capacity - self.used
 
+    def bounds_of(
+        self, blocks: Iterable[tuple[np.ndarray, np.ndarray]]
+    ) -> Iterator[Bounds]:
+        """Bounds of blocks of rows, each with slots to compare with; see `bounds`."""
+        return self._ahead.map(lambda block: self.bounds(*block), blocks)
+
     def bounds(self, rows: np.ndarray, alive: np.ndarray) -> Bounds:
         """Screen at most `shapes.block` slots `[b]` against those that are alive."""
-        shapes, p = self.shapes, self.placement.num_devices
+        p = self.placement.num_devices
         used = int(np.max(np.flatnonzero(alive), initial=-1)) + 1
+        shapes = self.shapes.for_few_rows()
+        if used < _MANY_SLOTS or len(rows) > shapes.block:
+            shapes = self.shapes
         found = kernels.bounds(
             self.screen,
             self.features,
@@ -123,39 +100,40 @@ class Pool:
         by_row, by_column = map(np.asarray, found)
         width = -(-used // (p * shapes.columns)) * shapes.columns
         height = -(-len(rows) // shapes.rows) * shapes.rows
-        by_row = by_row[:, : len(rows), : width // shapes.group]
-        by_column = by_column[:, : height // shapes.group, :width]
+        by_row = by_row[..., : len(rows), : width // shapes.group]
+        by_column = by_column[..., : height // shapes.group, :width]
         if p == 1:
             return Bounds(by_row[0], by_column[0], shapes, p)
-        by_row = by_row.transpose(1, 0, 2).reshape(len(rows), -1)
-        by_column = by_column.transpose(1, 2, 0).reshape(by_column.shape[1], -1)
+        by_row = by_row.transpose(1, 2, 0, 3).reshape(2, len(rows), -1)
+        by_column = by_column.transpose(1, 2, 3, 0).reshape(*by_column.shape[1:3], -1)
         return Bounds(by_row, by_column, shapes, p)
 
-    def sharpen(
-        self, rows: np.ndarray, alive: np.ndarray, limit: np.ndarray, left: int
-    ) -> None:
-        """Screen in the precision of the states from now on, if so many pairs call.
+    def sharper(self, rows: np.ndarray, alive: np.ndarray, left: int) -> Bounds | None:
+        """Bounds in the precision of the states, from now on, if so many pairs call.
 
-        Tried where bounds leave many pairs a row in question; kept where the full
-        precision leaves less than half. Bounds that are loose for another reason are
-        not tried again until four times as many are left.
+        Tried where bounds leave many pairs a row in question; kept where less than half
+        of these are as near as the second nearest by the full precision. Bounds that
+        are loose for another reason are not tried again until four times as many are
+        left.
 
         Args:
             rows: Slots that were screened, `[b]`.
             alive: Against those.
-            limit: Costs up to which a pair matters, by row.
-            left: How many groups the bounds left.
+            left: How many pairs the bounds left.
         """
         coarse, full = self.screen_dtype, np.dtype(self.dtype)
-        if coarse == full or left * self.shapes.group <= self._many * len(rows):
-            return
+        if coarse == full or left <= self._many * len(rows):
+            return None
         self.screen_dtype, self.features = full, None
         self.features = self._features()
-        low = self.bounds(rows, alive).by_row
-        if np.count_nonzero((low <= limit[:, None]) & (low < np.inf)) > left // 2:
-            self.screen_dtype, self.features = coarse, None
-            self.features = self._features()
-            self._many = 4 * left * self.shapes.group // len(rows)
+        bounds = self.bounds(rows, alive)
+        second = np.sort(np.partition(bounds.by_row[0], 1, axis=1)[:, :2])[:, 1]
+        if len(bounds.pairs_by_row(second)[0]) <= left // 2:
+            return bounds
+        self.screen_dtype, self.features = coarse, None
+        self.features = self._features()
+        self._many = 4 * left // len(rows)
+        return None
 
     def costs(
         self, first: np.ndarray, second: np.ndarray, limit: np.ndarray | float = np.inf
@@ -164,41 +142,30 @@ class Pool:
 
         Those certain to be above the limit may be inf.
         """
-        if self._has_pair_bound:
-            limit = np.broadcast_to(limit, first.shape)
-            return self._costs_within(first, second, self._low(first, second), limit)
-        return self._map(self._costs_of, first, second)
+        low = self.lower(first, second)
+        costs = np.full(len(low), np.inf)
+        left = np.flatnonzero(low <= limit)
+        costs[left] = self.robust(first[left], second[left], low[left])
+        return costs
 
-    def least_costs(
-        self,
-        place: np.ndarray,
-        first: np.ndarray,
-        second: np.ndarray,
-        least: np.ndarray,
-    ) -> np.ndarray:
-        """Costs as `costs` gives them, of which the two least in each place matter.
+    def lower(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Lower bounds of the costs of pairs of slots, −inf where unknown.
 
-        Args:
-            place: Numbers of places, `[p]`.
-            first: Slots.
-            second: Slots.
-            least: The two least known in each place, `[2, places]`; are lowered.
+        The costs themselves if there is nothing between the two.
         """
         if not self._has_pair_bound:
-            costs = self._map(self._costs_of, first, second)
-            push_least(least, place, costs)
-            return costs
-        low = self._low(first, second)
-        hope = np.full_like(least, np.inf)
-        push_least(hope, place, low)
-        best = low <= hope[1, place]
-        costs = np.full(len(first), np.inf)
-        for part in (np.flatnonzero(best), np.flatnonzero(~best)):
-            costs[part] = self._costs_within(
-                first[part], second[part], low[part], least[1, place[part]]
-            )
-            push_least(least, place[part], costs[part])
-        return costs
+            return self._map(self._costs_of, first, second, self.shapes.pairs)
+        pairs = _PER_BATCH * self.shapes.pairs  # bounds are cheaper than costs
+        low = self._map(self._bounds_of, first, second, pairs)
+        return np.where(np.isnan(low), -np.inf, low)
+
+    def robust(
+        self, first: np.ndarray, second: np.ndarray, low: np.ndarray
+    ) -> np.ndarray:
+        """Costs of pairs of slots, from what `lower` gave."""
+        if not self._has_pair_bound:
+            return low
+        return self._map(self._costs_of, first, second, self.shapes.pairs)
 
     def append(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Append the unions of pairs of slots; the slots they take."""
@@ -247,20 +214,6 @@ class Pool:
             self.screen, self.states, self.placement, self.screen_dtype
         )
 
-    def _low(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Closer lower bounds; −inf where unknown."""
-        pairs = _PER_BATCH * self.shapes.pairs  # bounds are cheaper than costs
-        low = self._map(self._bounds_of, first, second, pairs)
-        return np.where(np.isnan(low), -np.inf, low)
-
-    def _costs_within(
-        self, first: np.ndarray, second: np.ndarray, low: np.ndarray, limit: np.ndarray
-    ) -> np.ndarray:
-        left = np.flatnonzero(low <= limit)
-        out = np.full(len(low), np.inf)
-        out[left] = self._map(self._costs_of, first[left], second[left])
-        return out
-
     def _costs_of(self, first: Array, second: Array) -> Array:
         return kernels.costs(self.model, self.states, first, second, self.placement)
 
@@ -273,12 +226,12 @@ class Pool:
         function: Callable[..., Array | None],
         first: np.ndarray,
         second: np.ndarray,
-        batch: int | None = None,
+        batch: int,
     ) -> np.ndarray:
         """Values of a function of pairs of slots, the lower first."""
         low, high = np.minimum(first, second), np.maximum(first, second)
         out = np.empty(len(low))
-        for part, a, b in _batches(low, high, batch or self.shapes.pairs):
+        for part, a, b in _batches(low, high, batch):
             values = np.asarray(function(a, b))
             out[part] = values[: part.stop - part.start]
         return out

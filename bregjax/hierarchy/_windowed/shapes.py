@@ -1,5 +1,6 @@
 """The few sizes that the windowed engine's kernels are compiled for."""
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,13 @@ class Shapes:
         pairs = _power_of_two(_PAIR_ENTRIES / model.pair_size(leaves), 64, 2048)
         group = min(screen.group, rows)
         return cls(rows, min(1024, tile // rows), group, 4 * rows, pairs)
+
+    def for_few_rows(self) -> "Shapes":
+        """With flat tiles, for half the rows of a tile or fewer."""
+        rows = max(self.rows // 4, 1)
+        return dataclasses.replace(
+            self, rows=rows, group=min(self.group, rows), block=2 * rows
+        )
 
 
 def _power_of_two(fitting: float, low: int, high: int) -> int:

@@ -1,0 +1,73 @@
+"""Blocks of work computed on other threads while the one before is looked at."""
+
+import contextlib
+import itertools
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+import jax
+
+__all__ = ["Ahead"]
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+
+# More would wait for the one thread that looks at what they made.
+_MOST_THREADS = 4
+
+
+class Ahead:
+    """Maps a function over items in order, some items ahead of the one asked for.
+
+    Compiled programs run side by side when they are called from several threads, and
+    Python runs while they do.
+    """
+
+    def __init__(self, *, threaded: bool) -> None:
+        """Without threads items are made when they are asked for."""
+        self._num_threads = min(os.cpu_count() or 1, _MOST_THREADS)
+        self._threads = ThreadPoolExecutor(self._num_threads) if threaded else None
+        # Before the first program has been compiled, each thread would compile it.
+        self._compiled = False
+
+    def map(
+        self, function: Callable[[Item], Value], items: Iterable[Item]
+    ) -> Iterator[Value]:
+        """Values of a function that calls compiled programs, in the order of items."""
+        items = iter(items)
+        first = list(itertools.islice(items, 2))
+        if self._threads is None or len(first) < 2:
+            yield from map(function, itertools.chain(first, items))
+            self._compiled = True
+            return
+        if not self._compiled:
+            yield function(first.pop(0))
+            self._compiled = True
+        settings = _settings()
+        waiting: deque[Future[Value]] = deque()
+        for item in itertools.chain(first, items):
+            future = self._threads.submit(_under, settings, function, item)
+            waiting.append(future)
+            if len(waiting) > self._num_threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _settings() -> tuple[bool, object]:
+    """What holds for the calling thread alone: precision and device."""
+    config = jax.config
+    return config.jax_enable_x64, config.jax_default_device  # pyright: ignore
+
+
+def _under(
+    settings: tuple[bool, object], function: Callable[[Item], Value], item: Item
+) -> Value:
+    wide, device = settings
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(jax.enable_x64(wide))
+        stack.enter_context(jax.default_device(device))
+        return function(item)

@@ -1,0 +1,165 @@
+"""A block of rows meets the slots: the two nearest of each, and whom it comes near."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bregjax.hierarchy._windowed.bounds import Bounds
+from bregjax.hierarchy._windowed.nearest import push_least
+from bregjax.hierarchy._windowed.pool import Pool
+
+__all__ = ["Costs", "meet"]
+
+# Bounds of single pairs are about this near to costs where costs are what they bound.
+_MARGIN = 1e-4
+
+
+class Costs(NamedTuple):
+    """Merge costs of pairs of slots, `[p]`.
+
+    Attributes:
+        first: Slots.
+        second: With these.
+        cost: Costs.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    cost: np.ndarray
+
+
+def meet(
+    pool: Pool,
+    rows: np.ndarray,
+    present: np.ndarray,
+    bounds: Bounds,
+    newborn: int,
+    limit: np.ndarray,
+) -> tuple[Costs, Costs]:
+    """What a block of rows and the slots that are present are to each other.
+
+    From bounds of groups of pairs to bounds of pairs and to costs: what the bounds of
+    some leave open, those of the rest decide about. Few calls, each for all rows.
+
+    Args:
+        pool: The clusters.
+        rows: Slots, `[b]`.
+        present: Slots that they meet, booleans.
+        bounds: Of the rows against these.
+        newborn: How many of the rows, the first ones, the others have not met.
+        limit: Up to which cost a slot wants to know of them, −inf for no.
+
+    Returns:
+        Of each row the costs of the nearest two, and of what costs no more; of slots
+        the costs with rows that are new to them, at most their limit.
+    """
+    count = len(rows)
+    slot, new = bounds.pairs_by_column(limit)
+    slot, new = slot[new < newborn], new[new < newborn]
+    pairs = _Pairs(pool, count, limit[slot])
+    place, column = _leading(rows, present, bounds)
+    pairs.add(
+        np.append(place, count + np.arange(len(slot))),
+        np.append(rows[place], rows[new]),
+        np.append(column, slot),
+    )
+    while True:
+        reach = pairs.limit[:count].copy()
+        place, column = _valid(rows, present, *bounds.pairs_by_row(reach))
+        sharper = pool.sharper(rows, present, len(place))
+        if sharper is not None:
+            bounds = sharper
+            place, column = _leading(rows, present, bounds)
+        pairs.add(*pairs.fresh(place, rows[place], column))
+        if sharper is not None:
+            continue
+        pairs.decide()
+        if np.all(pairs.limit[:count] <= reach):
+            return pairs.known()
+
+
+def _leading(
+    rows: np.ndarray, present: np.ndarray, bounds: Bounds
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of each row two pairs that are likely to be the nearest: place and column."""
+    place = np.tile(np.arange(len(rows)), 2)
+    column = bounds.leading(place, _two_least(bounds.by_row[0]))
+    return _valid(rows, present, place, column)
+
+
+def _two_least(low: np.ndarray) -> np.ndarray:
+    """Places of the least of each row, then those of the second."""
+    here, best = np.arange(len(low)), np.argmin(low, axis=1)
+    low = low.copy()
+    low[here, best] = np.inf
+    return np.append(best, np.argmin(low, axis=1))
+
+
+def _valid(
+    rows: np.ndarray, present: np.ndarray, place: np.ndarray, column: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of rows, by place, with others that are present."""
+    valid = present[column] & (column != rows[place])
+    return place[valid], column[valid]
+
+
+class _Pairs:
+    """Pairs of slots: bounds, and costs of those that matter.
+
+    Attributes:
+        limit: By place, up to which cost pairs there matter. First those of rows, whose
+            two nearest count, then one for each pair whose limit is given.
+    """
+
+    def __init__(self, pool: Pool, count: int, limit: np.ndarray) -> None:
+        self.limit = np.append(np.full(count, np.inf), limit)
+        self._pool = pool
+        self._count = count
+        # The two least bounds, and costs, in the places of rows.
+        self._hope, self._least = np.full((2, 2, count), np.inf)
+        self._index = np.zeros((3, 0), np.int64)
+        self._low, self._cost = np.zeros((2, 0))
+
+    def add(self, place: np.ndarray, first: np.ndarray, second: np.ndarray) -> None:
+        """Note pairs of slots at places."""
+        low = self._pool.lower(first, second)
+        self._index = np.append(self._index, [place, first, second], axis=1)
+        self._low = np.append(self._low, low)
+        self._cost = np.append(self._cost, np.full(len(low), np.inf))
+        ours = place < self._count
+        push_least(self._hope, place[ours], low[ours])
+        hope = self._hope[1] + _MARGIN * np.abs(self._hope[1])
+        self.limit[: self._count] = np.minimum(self.limit[: self._count], hope)
+
+    def fresh(
+        self, place: np.ndarray, first: np.ndarray, second: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Those pairs of rows, by place, that have not been noted."""
+        code = lambda place, second: place * self._pool.capacity + second
+        ours = self._index[0] < self._count
+        known = code(*self._index[::2, ours])
+        new = ~np.isin(code(place, second), known)
+        return place[new], first[new], second[new]
+
+    def decide(self) -> None:
+        """Evaluate what is within the limits; those of rows are costs from now on."""
+        place, first, second = self._index
+        open_ = np.flatnonzero(
+            (self._low <= self.limit[place]) & (self._cost == np.inf)
+        )
+        cost = self._pool.robust(first[open_], second[open_], self._low[open_])
+        self._cost[open_] = cost
+        ours = place[open_] < self._count
+        push_least(self._least, place[open_][ours], cost[ours])
+        self._hope[:] = np.inf
+        self.limit[: self._count] = self._least[1]
+
+    def known(self) -> tuple[Costs, Costs]:
+        """Pairs within the limits, of rows and of others."""
+        matter = (self._cost <= self.limit[self._index[0]]) & (self._cost < np.inf)
+        ours = self._index[0] < self._count
+        return self._costs(matter & ours), self._costs(matter & ~ours)
+
+    def _costs(self, chosen: np.ndarray) -> Costs:
+        _, first, second = self._index[:, chosen]
+        return Costs(first, second, self._cost[chosen])
