@@ -97,7 +97,8 @@ def _front(costs, bound, neighbour, exact):
 def _upper_costs(model: ClusterModel, leaves: PyTree, alive: Array) -> Array:
     """Costs of pairs i < j of living clusters, inf elsewhere, by tiles, `[m, m]`."""
     size = alive.shape[0]
-    tile = tile_size(model, leaves)
+    # At most a quarter of a side: little is evaluated twice, or below the diagonal.
+    tile = min(tile_size(model, leaves), max(1, 2 ** (size.bit_length() - 3)))
     # Tiles cover rows from these starts; the last may overlap the one before.
     starts = np.minimum(np.arange(0, size, tile), size - tile)
     first, second = np.triu_indices(len(starts))
