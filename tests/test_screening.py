@@ -351,3 +351,20 @@ def test_logarithm():
     exact = np.log(x.astype(np.float64))
     error = np.abs(np.asarray(jax.jit(log)(x)) - exact)
     assert np.max(error / (1 + np.abs(exact))) < 16 * np.finfo(np.float32).eps
+
+
+@pytest.mark.parametrize("function", [NegativeEntropy(), BinaryEntropy()])
+@pytest.mark.parametrize("apart", [1e-3, 1e-2, 0.1, 0.5])
+def test_fractions_are_the_closer_the_nearer(function, apart, dtype, rng):
+    """The hat's f'' at its mean: off by the fourth order, also in float32."""
+    model = BregmanModel(function)
+    t = np.repeat(rng.uniform(0.3, 0.6, (1, N)), M, axis=0)
+    t *= 1 + apart * rng.uniform(-1, 1, (M, N))
+    leaves = model.leaves(jnp.asarray(t, dtype), jnp.asarray(rng.uniform(1, 9, M)))
+    leaves = jax.tree.map(lambda leaf: leaf.astype(dtype), leaves)
+    low, cost, _ = compare(model, leaves, leaves, leaves, dtype)
+    off = ~np.eye(M, dtype=bool)
+    share = np.asarray(low)[off] / np.asarray(cost)[off]
+    rounding = 10 * np.finfo(dtype).eps ** 0.5 * (1 + 1e-4 / apart**2)
+    assert np.all(share <= 1)
+    assert np.min(share) > 1 - apart**2 - rounding

@@ -17,8 +17,10 @@ from bregjax.hierarchy._windowed.pool import Pool
 
 __all__ = ["WindowedInfo", "windowed"]
 
-# Shares of the clusters whose nearest is within a window's threshold.
-_FIRST_SHARE, _LARGEST_SHARE, _SMALLEST_SHARE = 0.3, 0.5, 0.01
+# Shares of the clusters whose nearest is within a window's threshold: of the first, the
+# largest and the smallest window. The larger, the fewer rounds; and where costs aren't
+# reducible, the more windows are undone.
+_SHARES, _REDUCIBLE_SHARES = (0.6, 0.7, 0.01), (0.9, 0.95, 0.01)
 # By how much they change after a window that is greedy's, and one that isn't.
 _GROWTH, _SHRINKAGE = 1.1, 0.7
 # A window of so few merges that fails is made one merge at a time; so many are made so
@@ -119,6 +121,7 @@ class _Run:
         self.costs = np.zeros(num_points - 1)
         self.info = WindowedInfo()
         self._reducible = model.reducible
+        self._shares = _REDUCIBLE_SHARES if model.reducible else _SHARES
         self._singly = _FEW
         self._frontier = Frontier.of(pool)
         self._node = np.arange(pool.capacity)
@@ -153,7 +156,7 @@ class _Run:
         """Search all nearest, then merge by windows until one cluster is left."""
         frontier = self._frontier
         frontier.search()
-        share = _FIRST_SHARE
+        share = self._shares[0]
         while self._left > 1:
             self._make_room()
             bounds = np.sort(frontier.bound[frontier.active])
@@ -171,13 +174,14 @@ class _Run:
     def _merge_window(self, threshold: float, share: float) -> float:
         """Make merges within a threshold; the share of clusters to try next."""
         info, frontier = self.info, self._frontier
+        _, largest, smallest = self._shares
         before = frontier.snapshot()
         start = frontier.pool.used
         merges = self._optimistic(threshold)
         if merges is None:
             info.overflows += 1
             frontier.restore(before)
-            if share < _SMALLEST_SHARE:
+            if share < smallest:
                 self._merge_singly(1)
             return share / 2
         if not len(merges.cost):  # nothing but bounds below what is there
@@ -190,7 +194,7 @@ class _Run:
             self._commit(*(field[order] for field in merges[:4]))
             info.windows += 1
             self._singly = _FEW
-            return min(_GROWTH * share, _LARGEST_SHARE)
+            return min(_GROWTH * share, largest)
         info.failed_checks += 1
         frontier.restore(before)
         lower = np.nextafter(intruder, -np.inf)
@@ -201,7 +205,7 @@ class _Run:
             self._singly = min(2 * self._singly, _MANY)
         else:
             self._merge_window(lower, share)
-        return max(_SHRINKAGE * share, _SMALLEST_SHARE)
+        return max(_SHRINKAGE * share, smallest)
 
     def _optimistic(self, threshold: float) -> Merges | None:
         """Merge by rounds, until no pair is within the threshold; None if room ends."""

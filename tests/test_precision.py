@@ -1,0 +1,70 @@
+"""Engines in float32 give the tree of float64 on real data, up to ties."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import scipy.sparse
+
+from bregjax.hierarchy import certify, replay
+from bregjax.hierarchy._problem import equal_rows, padded, resolve, working_copy
+from bregjax.hierarchy.agglomeration import _jitted_search
+from bregjax.hierarchy.engine_windowed import windowed
+from bregjax.hierarchy.tree_costs import leaves_and_codes
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+SPARSE = ("news_atheism_religion", "news_hockey_crypt", "bbcsport", "baron_mouse1")
+CASES = [
+    ("glass", 214, "diagonal_gaussian"),
+    ("glass", 214, "gaussian"),
+    pytest.param("spambase", 600, "diagonal_gaussian", marks=pytest.mark.slow),
+    pytest.param("mnist35", 600, "ward", marks=pytest.mark.slow),
+    pytest.param("mnist35", 600, "diagonal_gaussian", marks=pytest.mark.slow),
+    pytest.param("mnist35", 200, "gaussian", marks=pytest.mark.slow),
+    pytest.param("news_atheism_religion", 300, "multinomial", marks=pytest.mark.slow),
+    pytest.param("news_hockey_crypt", 300, "multinomial", marks=pytest.mark.slow),
+    pytest.param("bbcsport", 300, "multinomial", marks=pytest.mark.slow),
+    pytest.param("baron_mouse1", 400, "poisson", marks=pytest.mark.slow),
+]
+
+
+def rows_of(name: str, count: int) -> np.ndarray:
+    """Rows drawn at random; of counts the columns with the most."""
+    path = DATA / f"{name}.npz"
+    if not path.exists():
+        pytest.skip(f"{path.name} is not beside the project")
+    if name not in SPARSE:
+        with np.load(path) as file:
+            x = np.asarray(file["X"], float)
+    else:
+        table = scipy.sparse.csr_matrix(scipy.sparse.load_npz(path))
+        most = np.argsort(-np.asarray(table.sum(axis=0)).ravel(), kind="stable")[:300]
+        x = table[:, np.sort(most)].toarray().astype(float)
+        x = x[x.sum(axis=1) > 0]
+    chosen = np.random.default_rng(0).permutation(len(x))[:count]
+    return x[np.sort(chosen)]
+
+
+@pytest.mark.parametrize("engine", ["windowed", "matrix"])
+@pytest.mark.parametrize(("name", "count", "family"), CASES)
+def test_float32_gives_the_tree_of_float64(name, count, family, engine):
+    x = rows_of(name, count)
+    problem = resolve(x, family, "auto", None)
+    m = problem.num_points
+    with jax.enable_x64(False):
+        model, leaves, _ = leaves_and_codes(padded(working_copy(problem)))
+        assert {leaf.dtype for leaf in jax.tree.leaves(leaves)} == {
+            np.dtype(np.float32)
+        }
+        if engine == "windowed":
+            labels = equal_rows(problem)
+            children, costs, _ = windowed(model, leaves, m, labels=labels)
+        else:
+            children, costs = _jitted_search(model, leaves, np.int32(m), "matrix")
+        children, costs = np.asarray(children)[: m - 1], np.asarray(costs)[: m - 1]
+    found = certify(children, x, family=family)
+    assert found.relative_excess < 1e-4, found
+    expected = np.asarray(replay(children, x, family=family))
+    floor = 1e-6 * np.mean(expected)
+    assert np.max(np.abs(costs - expected) / (expected + floor)) < 1e-4
