@@ -47,6 +47,11 @@ class DiagonalScreen(Screen):
         centre = jnp.mean(mean, axis=0, keepdims=True)
         return cls(centre, jnp.mean(variance, axis=0, keepdims=True))
 
+    @property
+    def factorises(self) -> bool:
+        """No."""
+        return False
+
     def features(self, state: "GaussianState", dtype: jnp.dtype) -> tuple[Array, ...]:
         """Weights, means and variances in units, sums of logarithms, errors."""
         mean = (state.moments.mean - self.centre) / jnp.sqrt(self.unit)
@@ -100,6 +105,11 @@ class SphericalScreen(Screen):
         """About the mean of the leaves, in units of their variance."""
         centre = jnp.mean(leaves.moments.mean, axis=0, keepdims=True)
         return cls(centre, jnp.mean(leaves.moments.covariance))
+
+    @property
+    def factorises(self) -> bool:
+        """No."""
+        return False
 
     def features(self, state: "GaussianState", dtype: jnp.dtype) -> tuple[Array, ...]:
         """Weights, variances in units, their logarithms, means."""

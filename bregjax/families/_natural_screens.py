@@ -31,6 +31,11 @@ class TableScreen(Screen):
         """1: solving for a pair is dear."""
         return 1
 
+    @property
+    def factorises(self) -> bool:
+        """No."""
+        return False
+
     def pair_size(self, state: NaturalState) -> int:
         """So many that tiles are small: places in the table take their time."""
         del state

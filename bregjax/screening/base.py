@@ -33,6 +33,15 @@ class Screen(abc.ABC):
         """
         return 16
 
+    @property
+    def factorises(self) -> bool:
+        """Whether bounds may factorise matrices.
+
+        Then they are computed one block at a time: XLA on a CPU can lock up where two
+        programs with batches of factorisations run side by side.
+        """
+        return True
+
     def pair_size(self, state: PyTree) -> int:
         """Numbers that the bound of one pair works on; engines size tiles by it.
 

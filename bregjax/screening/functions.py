@@ -80,6 +80,11 @@ class SquaredDistanceScreen(Screen):
 
     centre: Array
 
+    @property
+    def factorises(self) -> bool:
+        """No."""
+        return False
+
     def features(self, state: WeightedMeans, dtype: jnp.dtype) -> tuple[Array, Array]:
         """1 / w and means."""
         means = distance_features(state.mean - self.centre, dtype)
@@ -142,6 +147,11 @@ class EntropyScreen(Screen):
 
     unit: Array
     binary: bool = jax.tree.static()
+
+    @property
+    def factorises(self) -> bool:
+        """No."""
+        return False
 
     def features(self, state: WeightedMeans, dtype: jnp.dtype) -> "_Entropic":
         """Of clusters `[m]`."""
@@ -241,6 +251,11 @@ class BurgScreen(Screen):
 
     unit: Array
 
+    @property
+    def factorises(self) -> bool:
+        """No."""
+        return False
+
     def features(self, state: WeightedMeans, dtype: jnp.dtype) -> tuple[Array, ...]:
         """Weights, means in units, sums of their logarithms."""
         x = (state.mean / self.unit).astype(dtype)
@@ -285,6 +300,11 @@ class ScaledScreen(Screen):
     def group(self) -> int:
         """As of the function that is scaled."""
         return self.inner.group
+
+    @property
+    def factorises(self) -> bool:
+        """As of the function that is scaled."""
+        return self.inner.factorises
 
     def pair_size(self, state: WeightedMeans) -> int:
         """As of the function that is scaled."""

@@ -52,7 +52,8 @@ class Pool:
         self._many = _MANY
         self.placement = placement or Placement()
         # Programs on several devices wait for each other: one at a time.
-        self._ahead = Ahead(threaded=self.placement.num_devices == 1)
+        alone = self.placement.num_devices > 1 or screen.factorises
+        self._ahead = Ahead(threaded=not alone)
         size = _size(states)
         unit = self.shapes.columns * self.placement.num_devices
         slots = np.arange(-(-(size + size // 2 + 1) // unit) * unit)
