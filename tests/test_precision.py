@@ -1,7 +1,7 @@
 """Engines in float32 give the tree of float64 on real data, up to ties.
 
-Not so with full covariances of mnist35, nearly singular: there costs of about 3 are good
-to 1 % in float32, and so is the tree.
+Not so with full covariances of mnist35, nearly singular: there float32 leaves costs,
+and so the tree, two or three digits.
 """
 
 from pathlib import Path
