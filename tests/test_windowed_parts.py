@@ -1,17 +1,27 @@
 """What the windowed engine is made of: bounds in groups, work ahead on threads."""
 
 import threading
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hostile_cases import greedy as one_at_a_time
 from hostile_cases import leaves_of
 
+from bregjax._pytree import register_pytree
+from bregjax.cluster_model import BregmanModel
+from bregjax.convex import NegativeEntropy, SquaredNorm
+from bregjax.hierarchy import agglomerate, certify
 from bregjax.hierarchy._windowed import kernels
 from bregjax.hierarchy._windowed.ahead import Ahead
 from bregjax.hierarchy._windowed.bounds import as_limit
+from bregjax.hierarchy._windowed.frontier import Frontier
 from bregjax.hierarchy._windowed.pool import Pool
+from bregjax.hierarchy.engine_windowed import windowed
+from bregjax.screening import CostScreen
+from bregjax.smoothing import blur
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -110,3 +120,93 @@ def test_what_fails_ahead_is_raised():
     with pytest.raises(KeyError):
         got.extend(ahead.map(work, range(20)))
     assert got == list(range(7))
+
+
+@register_pytree
+@dataclass(frozen=True)
+class Loose(CostScreen):
+    """Bounds far below costs, by pair as good as random; some unknown."""
+
+    unknown: float = jax.tree.static(default=0.0)
+
+    @property
+    def group(self) -> int:
+        return 4
+
+    def against(self, rows):
+        cost = super().against(rows)
+
+        def bound(columns):
+            share = rows.weight[:, None] * 7919 + columns.weight[None] * 7919
+            return cost(columns) * (share % 1)
+
+        return bound
+
+    def closer(self, a, b):
+        share = (a.weight + b.weight) * 104729 % 1
+        return jnp.where(
+            share < self.unknown, jnp.nan, self.model.merge_cost(a, b) * share
+        )
+
+
+@register_pytree
+@dataclass(frozen=True)
+class LooselyScreened(BregmanModel):
+    """A model with such bounds."""
+
+    unknown: float = jax.tree.static(default=0.0)
+
+    @property
+    def reducible(self):
+        return False
+
+    def screen(self, leaves):
+        return Loose(self, self.unknown)
+
+
+@pytest.mark.parametrize("unknown", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("function", [SquaredNorm(), NegativeEntropy()])
+def test_loose_bounds_of_single_pairs_hide_none(function, unknown, x64, rng):
+    """Costs above what bounds led to expect bring more pairs within reach."""
+    m = 48
+    model = LooselyScreened(function, unknown)
+    for _ in range(3):
+        x = rng.gamma(1.0, size=(m, 2))
+        leaves = model.leaves(jnp.asarray(x), jnp.asarray(rng.uniform(0.5, 2, m)))
+        children, _, _ = windowed(model, leaves, m)
+        expected, _ = one_at_a_time(BregmanModel(function), leaves, m)
+        np.testing.assert_array_equal(children, expected)
+
+
+def test_where_costs_cannot_be_had_it_ends(x64, rng):
+    """Covariances lost next to distances of 1e9: every bound is NaN."""
+    x = 1e9 * rng.normal(size=(48, 10))
+    with pytest.raises(ArithmeticError, match="could not be computed"):
+        agglomerate(x, family="gaussian", smoothing=blur(1.0), engine="windowed")
+    # Weights next to nothing: bounds neither.
+    x = rng.poisson(5.0, (40, 3)) + rng.random((40, 3))
+    for scale in (1e-44, 1e38):
+        weights = np.full(40, scale)
+        tree = agglomerate(x, family="poisson", weights=weights, engine="windowed")
+        plain = agglomerate(x, family="poisson", engine="windowed")
+        np.testing.assert_array_equal(tree.children, plain.children)
+    # A factor overflows in float32, the bound need not.
+    x = 1e20 * (1 + 1e-4 * rng.normal(size=(40, 3)))
+    tree = agglomerate(
+        x, family="poisson", weights=np.full(40, 1e20), engine="windowed"
+    )
+    found = certify(tree, x, family="poisson", weights=np.full(40, 1e20), sample=80)
+    assert found.relative < 1e-6
+
+
+def test_only_one_other(x64):
+    """One group holds all that is there: it is found once."""
+    model = BregmanModel(SquaredNorm())
+    x = jnp.asarray([[0.0], [1.0], [5.0]])
+    leaves = model.leaves(x, jnp.ones(3))
+    frontier = Frontier.of(Pool(model, model.screen(leaves), leaves, 3))
+    frontier.search()
+    np.testing.assert_array_equal(frontier.near.slot[:, :3], [[1, 0, 1], [2, 2, 0]])
+    np.testing.assert_allclose(
+        frontier.near.bound[:, :3], [[0.25, 0.25, 4], [6.25, 4, 6.25]]
+    )

@@ -278,13 +278,15 @@ def _in_question(
 ):
     """Nodes of pairs that bounds leave in question, and their limits, in batches."""
     alive = np.arange(pool.capacity) < len(there)
-    parts = list(blocks(rows, pool.shapes.block))
-    found = pool.bounds_of((np.searchsorted(there, part), alive) for part in parts)
-    for part, bounds in zip(parts, found, strict=True):
-        if exact:
-            places = np.indices((len(part), len(there))).reshape(2, -1)
-        else:
-            places = bounds.pairs_by_row(lives.of_life(part))
+    if exact:
+        parts = list(blocks(rows, max(_PAIRS // len(there), 1)))
+        found = (np.indices((len(part), len(there))).reshape(2, -1) for part in parts)
+    else:
+        parts = list(blocks(rows, pool.shapes.block))
+        bounds = pool.bounds_of((np.searchsorted(there, part), alive) for part in parts)
+        limits = (lives.of_life(part) for part in parts)
+        found = (b.pairs_by_row(limit) for b, limit in zip(bounds, limits, strict=True))
+    for part, places in zip(parts, found, strict=True):
         for row, slot in map(np.transpose, blocks(np.transpose(places), _PAIRS)):
             row, slot = row[slot < len(there)], slot[slot < len(there)]
             u, v = part[row], there[slot]

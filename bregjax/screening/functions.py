@@ -111,13 +111,17 @@ class SquaredDistanceScreen(Screen):
 @screen_of.register(SimplexEntropy)
 def _entropy(function: ConvexFunction, leaves: WeightedMeans) -> Screen:
     del function
-    return EntropyScreen(_unit(leaves.mean), binary=False)
+    return EntropyScreen(_unit(leaves.mean), jnp.asarray(_LEAST_SUM), binary=False)
 
 
 @screen_of.register
 def _binary_entropy(function: BinaryEntropy, leaves: WeightedMeans) -> Screen:
     del function
-    return EntropyScreen(_unit(_both(leaves.mean)), binary=True)
+    # The cost takes 1 − c of a mean c that is good to eps: near 1 it may be that lower.
+    eps = jnp.finfo(leaves.mean.dtype).eps
+    unit = _unit(_both(leaves.mean))
+    least_sum = jnp.maximum(_LEAST_SUM, 16 * eps / unit)
+    return EntropyScreen(unit, least_sum, binary=True)
 
 
 @register_pytree
@@ -142,10 +146,12 @@ class EntropyScreen(Screen):
 
     Attributes:
         unit: u.
+        least_sum: What is added to a + b + c, in units; a few roundings of c, at least.
         binary: Whether t stands for the pair (t, 1 − t).
     """
 
     unit: Array
+    least_sum: Array
     binary: bool = jax.tree.static()
 
     @property
@@ -176,7 +182,7 @@ class EntropyScreen(Screen):
         """A fraction a coordinate."""
         w_a, a, lost_a = rows.weight[:, None], rows.mean.T, rows.lost[:, None]
         eps = float(jnp.finfo(a.dtype).eps)
-        above = a + _LEAST_SUM
+        above = a + self.least_sum.astype(a.dtype)
         factor = (1.5 * (1 - 2 * eps**0.5 - (len(a) + 32) * eps)) * self.unit
 
         def bound(columns: "_Entropic") -> Array:

@@ -48,13 +48,17 @@ class Ahead:
             self._compiled = True
         settings = _settings()
         waiting: deque[Future[Value]] = deque()
-        for item in itertools.chain(first, items):
-            future = self._threads.submit(_under, settings, function, item)
-            waiting.append(future)
-            if len(waiting) > self._num_threads:
+        try:
+            for item in itertools.chain(first, items):
+                future = self._threads.submit(_under, settings, function, item)
+                waiting.append(future)
+                if len(waiting) > self._num_threads:
+                    yield waiting.popleft().result()
+            while waiting:
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def _settings() -> tuple[bool, object]:

@@ -69,14 +69,16 @@ class Bounds:
 
 
 def as_limit(limit: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Limits of costs as limits of bounds: rounded up, 0 to what a bound of 0 may be.
+    """Limits of costs as limits of bounds, which are at least 0: rounded up.
 
-    Bits that tell places make a number of 0.
+    A bound of 0 has its place in its last bits, so that 0 becomes more. −inf stays, and
+    is below all bounds; NaN excludes nothing.
     """
     info = np.finfo(dtype)
     with np.errstate(over="ignore"):
-        above = np.nextafter(limit.astype(dtype), info.dtype.type(np.inf))
-    return np.where(limit >= 0, np.maximum(above, info.tiny), -np.inf).astype(dtype)
+        above = np.nextafter(np.maximum(limit, 0).astype(dtype), dtype.type(np.inf))
+    above = np.where(np.isnan(limit), np.inf, np.maximum(above, info.tiny))
+    return np.where(limit == -np.inf, -np.inf, above).astype(dtype)
 
 
 def _which(bounds: np.ndarray, size: int) -> np.ndarray:

@@ -78,8 +78,8 @@ def bounds(
             start, zero = t * width, jnp.int32(0)
             cut = lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, width)
             low = bound(jax.tree.map(cut, features))
-            # Where NaN nothing is known.
-            low = jnp.where(low > 0, low, 0)
+            # Where NaN, or overflown on the way, nothing is known.
+            low = jnp.where((low > 0) & (low < jnp.inf), low, 0)
             low = low + jnp.where(cut(alive), 0, jnp.inf).astype(low.dtype)[None]
             columns = start + jnp.arange(width, dtype=jnp.int32)
             columns = columns * placement.num_devices + placement.device()

@@ -82,17 +82,17 @@ def _leading(
     rows: np.ndarray, present: np.ndarray, bounds: Bounds
 ) -> tuple[np.ndarray, np.ndarray]:
     """Of each row two pairs that are likely to be the nearest: place and column."""
-    place = np.tile(np.arange(len(rows)), 2)
-    column = bounds.leading(place, _two_least(bounds.by_row[0]))
+    low, here = bounds.by_row[0].copy(), np.arange(len(rows))
+    places, groups = [], []
+    for _ in range(2):
+        best = np.argmin(low, axis=1)
+        there = low[here, best] < np.inf
+        places.append(here[there])
+        groups.append(best[there])
+        low[here, best] = np.inf
+    place = np.concatenate(places)
+    column = bounds.leading(place, np.concatenate(groups))
     return _valid(rows, present, place, column)
-
-
-def _two_least(low: np.ndarray) -> np.ndarray:
-    """Places of the least of each row, then those of the second."""
-    here, best = np.arange(len(low)), np.argmin(low, axis=1)
-    low = low.copy()
-    low[here, best] = np.inf
-    return np.append(best, np.argmin(low, axis=1))
 
 
 def _valid(
@@ -128,7 +128,9 @@ class _Pairs:
         self._cost = np.append(self._cost, np.full(len(low), np.inf))
         ours = place < self._count
         push_least(self._hope, place[ours], low[ours])
-        hope = self._hope[1] + _MARGIN * np.abs(self._hope[1])
+        hope = self._hope[1].copy()
+        known = np.isfinite(hope)
+        hope[known] += _MARGIN * np.abs(hope[known])
         self.limit[: self._count] = np.minimum(self.limit[: self._count], hope)
 
     def fresh(
@@ -142,17 +144,24 @@ class _Pairs:
         return place[new], first[new], second[new]
 
     def decide(self) -> None:
-        """Evaluate what is within the limits; those of rows are costs from now on."""
+        """Evaluate all that is within the limits: those of rows are costs then.
+
+        Costs above their bounds raise a limit, and more pairs come within it.
+        """
         place, first, second = self._index
-        open_ = np.flatnonzero(
-            (self._low <= self.limit[place]) & (self._cost == np.inf)
-        )
-        cost = self._pool.robust(first[open_], second[open_], self._low[open_])
-        self._cost[open_] = cost
-        ours = place[open_] < self._count
-        push_least(self._least, place[open_][ours], cost[ours])
-        self._hope[:] = np.inf
-        self.limit[: self._count] = self._least[1]
+        while True:
+            open_ = (self._low <= self.limit[place]) & (self._cost == np.inf)
+            open_ = np.flatnonzero(open_)
+            if len(open_):
+                low = self._low[open_]
+                cost = self._pool.robust(first[open_], second[open_], low)
+                self._cost[open_] = cost
+                ours = place[open_] < self._count
+                push_least(self._least, place[open_][ours], cost[ours])
+            self._hope[:] = np.inf
+            self.limit[: self._count] = self._least[1]
+            if not len(open_):
+                return
 
     def known(self) -> tuple[Costs, Costs]:
         """Pairs within the limits, of rows and of others."""

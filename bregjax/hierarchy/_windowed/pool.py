@@ -60,7 +60,7 @@ class Pool:
         index = self.placement.dealt(np.minimum(slots, size - 1))
         deal = jax.jit(take, out_shardings=self.placement.sharding)
         self.states = deal(states, index)
-        self.features = self._features()
+        self.features = self._features(self.screen_dtype)
         pair = jnp.zeros(1, jnp.int32), jnp.zeros(1, jnp.int32)
         self.dtype = jax.eval_shape(self._costs_of, *pair).dtype
         bound = jax.eval_shape(self._bounds_of, *pair)
@@ -125,14 +125,14 @@ class Pool:
         coarse, full = self.screen_dtype, np.dtype(self.dtype)
         if coarse == full or left <= self._many * len(rows):
             return None
-        self.screen_dtype, self.features = full, None
-        self.features = self._features()
+        # Replaced at once: other threads read them.
+        before, self.features = self.features, self._features(full)
+        self.screen_dtype = full
         bounds = self.bounds(rows, alive)
         second = np.sort(np.partition(bounds.by_row[0], 1, axis=1)[:, :2])[:, 1]
         if len(bounds.pairs_by_row(second)[0]) <= left // 2:
             return bounds
-        self.screen_dtype, self.features = coarse, None
-        self.features = self._features()
+        self.screen_dtype, self.features = coarse, before
         self._many = 4 * left // len(rows)
         return None
 
@@ -158,7 +158,8 @@ class Pool:
             return self._map(self._costs_of, first, second, self.shapes.pairs)
         pairs = _PER_BATCH * self.shapes.pairs  # bounds are cheaper than costs
         low = self._map(self._bounds_of, first, second, pairs)
-        return np.where(np.isnan(low), -np.inf, low)
+        # Also where it overflowed on the way.
+        return np.where(np.isfinite(low), low, -np.inf)
 
     def robust(
         self, first: np.ndarray, second: np.ndarray, low: np.ndarray
@@ -210,10 +211,8 @@ class Pool:
         )
         return states, features, p * int(np.max(counts)), moved
 
-    def _features(self) -> PyTree:
-        return kernels.features(
-            self.screen, self.states, self.placement, self.screen_dtype
-        )
+    def _features(self, dtype: np.dtype) -> PyTree:
+        return kernels.features(self.screen, self.states, self.placement, dtype)
 
     def _costs_of(self, first: Array, second: Array) -> Array:
         return kernels.costs(self.model, self.states, first, second, self.placement)
