@@ -120,7 +120,7 @@ def _binary_entropy(function: BinaryEntropy, leaves: WeightedMeans) -> Screen:
     # The cost takes 1 − c of a mean c that is good to eps: near 1 it may be that lower.
     eps = jnp.finfo(leaves.mean.dtype).eps
     unit = _unit(_both(leaves.mean))
-    least_sum = jnp.maximum(_LEAST_SUM, 16 * eps / unit)
+    least_sum = jnp.maximum(_LEAST_SUM, 64 * eps / unit)
     return EntropyScreen(unit, least_sum, binary=True)
 
 
