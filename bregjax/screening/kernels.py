@@ -91,7 +91,7 @@ def log_of_product(term: Callable[[Array], Array], count: int, like: Array) -> A
 def sum_of_fractions(
     fraction: Callable[[Array], tuple[Array, Array]], count: int, like: Array
 ) -> Array:
-    """Σ_k x(k) / y(k) of positive numbers, one division for two; NaN on overflow.
+    """Σ_k x(k) / y(k), x ≥ 0 and y > 0, one division for two; NaN on overflow.
 
     Args:
         fraction: From a number k to x and y, of the shape of `like`; y from 1e-9 on.

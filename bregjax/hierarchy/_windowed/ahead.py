@@ -40,8 +40,9 @@ class Ahead:
         items = iter(items)
         first = list(itertools.islice(items, 2))
         if self._threads is None or len(first) < 2:
-            yield from map(function, itertools.chain(first, items))
-            self._compiled = True
+            for item in itertools.chain(first, items):
+                yield function(item)
+                self._compiled = True
             return
         if not self._compiled:
             yield function(first.pop(0))

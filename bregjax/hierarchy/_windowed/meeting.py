@@ -149,19 +149,21 @@ class _Pairs:
         Costs above their bounds raise a limit, and more pairs come within it.
         """
         place, first, second = self._index
+        open_ = self._open()
         while True:
-            open_ = (self._low <= self.limit[place]) & (self._cost == np.inf)
-            open_ = np.flatnonzero(open_)
-            if len(open_):
-                low = self._low[open_]
-                cost = self._pool.robust(first[open_], second[open_], low)
-                self._cost[open_] = cost
-                ours = place[open_] < self._count
-                push_least(self._least, place[open_][ours], cost[ours])
-            self._hope[:] = np.inf
+            cost = self._pool.robust(first[open_], second[open_], self._low[open_])
+            self._cost[open_] = cost
+            ours = place[open_] < self._count
+            push_least(self._least, place[open_][ours], cost[ours])
             self.limit[: self._count] = self._least[1]
+            open_ = self._open()
             if not len(open_):
                 return
+
+    def _open(self) -> np.ndarray:
+        """Pairs within the limits whose costs aren't known."""
+        within = self._low <= self.limit[self._index[0]]
+        return np.flatnonzero(within & (self._cost == np.inf))
 
     def known(self) -> tuple[Costs, Costs]:
         """Pairs within the limits, of rows and of others."""

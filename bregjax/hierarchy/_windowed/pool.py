@@ -22,7 +22,7 @@ __all__ = ["Pool", "blocks"]
 # Slots in use from which few rows are worth a program of their own.
 _MANY_SLOTS = 4096
 # Pairs a row left in question from which more digits are tried.
-_MANY = 256
+_MANY_LEFT = 256
 # Pairs whose bounds are taken at once, as a multiple of those whose costs are.
 _PER_BATCH = 8
 
@@ -49,7 +49,7 @@ class Pool:
         self.used = count
         # Half the digits do for most bounds; see `sharper`.
         self.screen_dtype = np.dtype(np.float32)
-        self._many = _MANY
+        self._many = _MANY_LEFT
         self.placement = placement or Placement()
         # Programs on several devices wait for each other: one at a time.
         alone = self.placement.num_devices > 1 or screen.factorises
@@ -77,10 +77,10 @@ class Pool:
         return self.capacity - self.used
 
     def bounds_of(
-        self, blocks: Iterable[tuple[np.ndarray, np.ndarray]]
+        self, parts: Iterable[tuple[np.ndarray, np.ndarray]]
     ) -> Iterator[Bounds]:
         """Bounds of blocks of rows, each with slots to compare with; see `bounds`."""
-        return self._ahead.map(lambda block: self.bounds(*block), blocks)
+        return self._ahead.map(lambda part: self.bounds(*part), parts)
 
     def bounds(self, rows: np.ndarray, alive: np.ndarray) -> Bounds:
         """Screen at most `shapes.block` slots `[b]` against those that are alive."""
