@@ -28,6 +28,8 @@ from bregjax.families import IsotropicGaussian as IsotropicGaussian
 from bregjax.families import Multinomial as Multinomial
 from bregjax.families import Poisson as Poisson
 from bregjax.families import SphericalGaussian as SphericalGaussian
+from bregjax.features import dendrogram_features as dendrogram_features
+from bregjax.features import soft_assignments as soft_assignments
 from bregjax.hierarchy.agglomeration import agglomerate as agglomerate
 from bregjax.hierarchy.certificate import certify as certify
 from bregjax.hierarchy.costs import cluster_cost as cluster_cost
@@ -41,5 +43,8 @@ from bregjax.smoothing import blur as blur
 from bregjax.smoothing import mixing as mixing
 from bregjax.smoothing import normal_reference as normal_reference
 from bregjax.smoothing import pseudo_count as pseudo_count
+from bregjax.soft_trees import sample_tree as sample_tree
+from bregjax.support import support_values as support_values
+from bregjax.tuning import tune_smoothing as tune_smoothing
 
 __version__ = metadata.version("bregjax")

@@ -1,13 +1,16 @@
 """Checks of concrete arguments at the public boundary; tracers pass unread."""
 
+import operator
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from bregjax._typing import Array, DataLike, PyTree
+from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 
 __all__ = [
+    "as_key",
     "check_finite",
     "check_support",
     "check_weights",
@@ -34,6 +37,24 @@ def float_array(values: DataLike) -> Array:
     if is_concrete(values):
         return np.asarray(values, dtype=np.float64)  # pyright: ignore[reportReturnType]
     return jnp.asarray(values, dtype=float)
+
+
+def as_key(key_or_seed: ArrayLike) -> Array:
+    """A JAX key as it is, or the key of an integer.
+
+    Raises:
+        TypeError: If it is neither.
+    """
+    if isinstance(key_or_seed, jax.Array):
+        typed = jnp.issubdtype(key_or_seed.dtype, jax.dtypes.prng_key)
+        if typed or key_or_seed.shape == (2,):
+            return key_or_seed
+    try:
+        return jax.random.key(operator.index(key_or_seed))
+    except TypeError:
+        raise TypeError(
+            f"`key` must be a JAX key or an integer; got {key_or_seed!r}."
+        ) from None
 
 
 def place(index: tuple[int, ...]) -> str:

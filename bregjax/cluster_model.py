@@ -13,9 +13,16 @@ from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.convex import Scaled, SquaredNorm
 from bregjax.convex.base import ConvexFunction
+from bregjax.merges import Merges
 from bregjax.screening import CostScreen, Screen, screen_of
 
-__all__ = ["BregmanModel", "ClusterModel", "MeanState", "weighted_mean"]
+__all__ = [
+    "BregmanModel",
+    "ClusterModel",
+    "MeanState",
+    "divergences_from",
+    "weighted_mean",
+]
 
 
 class ClusterModel(abc.ABC):
@@ -46,6 +53,31 @@ class ClusterModel(abc.ABC):
     def settle(self, state: PyTree) -> PyTree:
         """Fill in what follows from the additive part; nothing by default."""
         return state
+
+    def pool_along(self, merges: Merges, leaves: PyTree) -> PyTree:
+        """States of all nodes of a tree, to be settled: leaves first, then unions.
+
+        Merge by merge, here: in reverse mode that keeps a copy of all states for each
+        merge. A model whose state adds up or averages says so by `Merges.sum` and
+        `Merges.average`, whose derivatives take memory for the nodes alone.
+
+        Args:
+            merges: The tree.
+            leaves: Settled states `[L, ...]`.
+
+        Returns:
+            States `[L + t, ...]`.
+        """
+        nodes = jax.tree.map(lambda leaf: _with_room(leaf, merges), leaves)
+
+        def step(nodes, merge):
+            union, pair = merge
+            part = lambda node: jax.tree.map(lambda array: array[node], nodes)
+            pooled = self.pool(part(pair[0]), part(pair[1]))
+            put = lambda array, value: array.at[union].set(value)
+            return jax.tree.map(put, nodes, pooled), None
+
+        return jax.lax.scan(step, nodes, (merges.unions, merges.children))[0]
 
     @abc.abstractmethod
     def cost(self, a: PyTree, b: PyTree, union: PyTree) -> Array:
@@ -141,6 +173,13 @@ class BregmanModel(ClusterModel):
         w_a, w_b = _expand(a.weight, axes), _expand(b.weight, axes)
         mean = weighted_mean(w_a, a.mean, w_b, b.mean, self._edge(a.mean))
         return MeanState(a.weight + b.weight, mean)
+
+    def pool_along(self, merges: Merges, leaves: MeanState) -> MeanState:
+        """Sums of weights and averages of means."""
+        weight = merges.sum(leaves.weight)
+        finite = self.reducible or not self.function.separable
+        rigid = None if finite else self._edge
+        return MeanState(weight, merges.average(weight, leaves.mean, rigid=rigid))
 
     def _edge(self, mean: Array) -> Array:
         """Coordinates in which the slope of f is infinite."""
@@ -252,10 +291,22 @@ def _merge_cost_jvp(primals, tangents):
     return cost, change
 
 
+def divergences_from(function: ConvexFunction, x: Array, means: Array) -> Array:
+    """B_f(x, τ_k) ≥ 0 of one point to each mean, `[k]` from `[k, ...]`."""
+    x = jnp.broadcast_to(x, means.shape)
+    return function.remainder(means, x - means, x=x)
+
+
 def _is_squared_distance(function: ConvexFunction) -> bool:
     if isinstance(function, Scaled):
         return _is_squared_distance(function.function)
     return isinstance(function, SquaredNorm)
+
+
+def _with_room(leaves: Array, merges: Merges) -> Array:
+    """Rows for the unions, behind those of the leaves."""
+    room = jnp.broadcast_to(leaves[:1], (len(merges.children), *leaves.shape[1:]))
+    return jnp.concatenate([leaves, room])
 
 
 def _expand(x, axes):

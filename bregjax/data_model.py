@@ -1,6 +1,7 @@
 """How rows of data become leaves of a cluster model: all that clustering asks for."""
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -9,7 +10,12 @@ import numpy as np
 from bregjax._checks import check_finite, float_array, is_concrete
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, DataLike, PyTree
-from bregjax.cluster_model import BregmanModel, ClusterModel
+from bregjax.cluster_model import (
+    BregmanModel,
+    ClusterModel,
+    MeanState,
+    divergences_from,
+)
 from bregjax.convex import ConvexFunction, SquaredNorm
 
 __all__ = ["DataModel", "FunctionModel"]
@@ -25,6 +31,18 @@ class DataModel(abc.ABC):
     @abc.abstractmethod
     def cluster_model(self) -> ClusterModel:
         """What a cluster is and what a merge costs."""
+
+    @abc.abstractmethod
+    def log_densities(self, clusters: PyTree) -> Callable[[Array], Array]:
+        """From settled states of k clusters to log p(x; τ_k) of a row x, `[k]`.
+
+        In nats; of the row itself, which no smoothing touches.
+        """
+
+    @property
+    def columnwise(self) -> bool:
+        """Whether costs are sums over the columns of the data."""
+        return False
 
     def for_data(self, x: DataLike) -> Self:
         """The model with whatever it takes from the data filled in.
@@ -70,6 +88,11 @@ class FunctionModel(DataModel):
 
     function: ConvexFunction
 
+    @property
+    def columnwise(self) -> bool:
+        """As the function is separable."""
+        return self.function.separable
+
     def for_data(self, x: DataLike) -> "FunctionModel":
         """The model itself, once rows of `x` are known to be points of the function.
 
@@ -92,6 +115,15 @@ class FunctionModel(DataModel):
     def cluster_model(self) -> BregmanModel:
         """Proposition 3.8 with this function."""
         return BregmanModel(self.function)
+
+    def log_densities(self, clusters: MeanState) -> Callable[[Array], Array]:
+        """−B_f(x, τ_k): the log-density up to a term in x alone, if f has a family.
+
+        References:
+            Banerjee, Merugu, Dhillon, Ghosh (2005), Clustering with Bregman
+            Divergences, Theorem 4.
+        """
+        return lambda row: -divergences_from(self.function, row, clusters.mean)
 
     @property
     def ward_scale(self) -> DataLike | None:

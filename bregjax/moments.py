@@ -1,16 +1,20 @@
 """Means and centred covariances of weighted points: what Gaussian clusters hold."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
+from jax.lax.linalg import triangular_solve
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
 from bregjax.cluster_model import weighted_mean
+from bregjax.merges import Merges
 
-__all__ = ["Form", "Moments", "pool", "scatter"]
+__all__ = ["Form", "Moments", "normal_log_densities", "pool", "pool_along", "scatter"]
 
 Form = Literal["full", "diagonal", "spherical"]
 
@@ -103,6 +107,48 @@ def pool(w_a: Array, a: Moments, w_b: Array, b: Moments) -> Moments:
     between = scatter(b.mean - a.mean, a.form)
     share = _expand(w_a / total * (w_b / total), axes)
     return Moments(mean, inner + share * between, a.form)
+
+
+def pool_along(merges: Merges, weights: Array, leaves: Moments) -> Moments:
+    """Moments of all nodes of a tree, by the update of `pool`.
+
+    Args:
+        merges: The tree.
+        weights: Of all nodes, `[L + t]`.
+        leaves: `[L, ...]`.
+    """
+    mean = merges.average(weights, leaves.mean)
+    (w_a, w_b), (mean_a, mean_b) = merges.parts(weights), merges.parts(mean)
+    total = w_a + w_b
+    axes = leaves.covariance.ndim - 1
+    share = _expand(w_a / total * (w_b / total), axes)
+    between = share * scatter(mean_b - mean_a, leaves.form)
+    covariance = merges.average(weights, leaves.covariance, added=between)
+    return Moments(mean, covariance, leaves.form)
+
+
+def normal_log_densities(moments: Moments) -> Callable[[Array], Array]:
+    """From a row x `[d]` to log N(x; μ_k, Σ_k) `[k]`, by differences from the means."""
+    mean, covariance = moments.mean, moments.covariance
+    d = mean.shape[-1]
+    if moments.form == "full":
+        factor = jnp.linalg.cholesky(covariance)
+        deviation = jnp.diagonal(factor, axis1=-2, axis2=-1)
+        log_det = 2 * jnp.sum(jnp.log(deviation), axis=-1)
+    else:
+        variance = covariance if moments.form == "diagonal" else covariance[..., None]
+        log_det = jnp.sum(jnp.broadcast_to(jnp.log(variance), mean.shape), axis=-1)
+
+    def log_densities(row: Array) -> Array:
+        gap = row[None] - mean
+        if moments.form == "full":
+            gap = triangular_solve(factor, gap[..., None], left_side=True, lower=True)
+            distance = jnp.sum(gap**2, axis=(-2, -1))
+        else:
+            distance = jnp.sum(gap**2 / variance, axis=-1)
+        return -0.5 * (distance + log_det + d * math.log(2 * math.pi))
+
+    return log_densities
 
 
 def _expand(x: Array, axes: int) -> Array:

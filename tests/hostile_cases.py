@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bregjax._problem import precision, resolve, working_copy
 from bregjax.convex import LogSumExp
 from bregjax.families import ExponentialFamily
-from bregjax.hierarchy._problem import precision, resolve, working_copy
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy.tree_costs import leaves_and_codes
 

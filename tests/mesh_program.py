@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 import bregjax as bj
-from bregjax.hierarchy._problem import build_leaves, resolve
+from bregjax._problem import build_leaves, resolve
 from bregjax.hierarchy._windowed import kernels
 from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.pool import Pool

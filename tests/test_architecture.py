@@ -17,17 +17,20 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A module imports only from rows above its own, or from its own package.
 ROWS = [
     {"_typing"},
-    {"_result", "_pytree"},
+    {"_result", "_pytree", "_progress"},
     {"_checks", "_numerics"},
     {"convex"},
     {"divergences"},
-    {"screening"},
+    {"screening", "merges"},
     {"cluster_model"},
     {"moments"},
     {"data_model", "smoothing"},
     {"families"},
+    {"_centers"},
+    {"_problem"},
     {"hierarchy"},
-    {"metrics"},
+    {"metrics", "features", "objectives", "soft_trees", "support"},
+    {"tuning"},
     {"plotting", "datasets"},
     {"_cli", "__main__"},
 ]

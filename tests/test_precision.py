@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from bregjax._problem import equal_rows, padded, resolve, working_copy
 from bregjax.hierarchy import certify, replay
-from bregjax.hierarchy._problem import equal_rows, padded, resolve, working_copy
 from bregjax.hierarchy.agglomeration import _jitted_search
 from bregjax.hierarchy.engine_windowed import windowed
 from bregjax.hierarchy.tree_costs import leaves_and_codes

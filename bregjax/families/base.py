@@ -1,6 +1,7 @@
 """Exponential families: what is given, and all that follows from it."""
 
 import abc
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.convex import ConjugateSolution, bregman_remainder, conjugate
 from bregjax.data_model import DataModel
+from bregjax.families._densities import by_natural
 from bregjax.families.check import CheckReport, check_family
 from bregjax.families.natural_model import NaturalModel
 
@@ -36,6 +38,11 @@ class Family(DataModel):
     def separable(self) -> bool:
         """Whether ψ is a sum over the coordinates of θ."""
         return False
+
+    @property
+    def columnwise(self) -> bool:
+        """Whether coordinates are independent, and each is of a column of its own."""
+        return self.separable
 
     @property
     @abc.abstractmethod
@@ -174,6 +181,10 @@ class Family(DataModel):
     def cluster_model(self) -> ClusterModel:
         """Clusters with cost Σ w B_ψ*(τ, mean of τ): the log-likelihood lost."""
         return NaturalModel(self)
+
+    def log_densities(self, clusters: PyTree) -> Callable[[Array], Array]:
+        """⟨T(x), θ_k⟩ − ψ(θ_k) + log h(x) of a row x, `[k]`."""
+        return by_natural(self, clusters)
 
     @property
     def smoothing_hint(self) -> str:

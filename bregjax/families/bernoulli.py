@@ -1,5 +1,6 @@
 """Independent binary variables."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -9,9 +10,10 @@ import numpy as np
 from bregjax._numerics import xlogx
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
-from bregjax.cluster_model import BregmanModel
+from bregjax.cluster_model import BregmanModel, MeanState
 from bregjax.convex import BinaryEntropy, ConjugateSolution
 from bregjax.families._closed_form import all_finite, closed_form
+from bregjax.families._densities import by_divergence
 from bregjax.families._vector_family import VectorFamily
 
 __all__ = ["Bernoulli"]
@@ -67,6 +69,10 @@ class Bernoulli(VectorFamily):
             closure=jnp.all((mean >= 0) & (mean <= 1)),
             valid=all_finite(mean),
         )
+
+    def log_densities(self, clusters: MeanState) -> Callable[[Array], Array]:
+        """By divergences, which take means on the boundary."""
+        return by_divergence(self, clusters)
 
     def cluster_model(self) -> BregmanModel:
         """Binary relative entropy."""

@@ -1,5 +1,6 @@
 """A family of the user's own, from ψ and T."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -29,9 +30,10 @@ class ExponentialFamily(Family):
             and shapes of θ.
         natural_init: A θ inside dom ψ, where the solver starts: an array or a pytree.
         log_base_measure: log h, from one row to a scalar; 0 if None. Clustering does
-            not need it, `log_prob` does.
+            not need it, `log_prob` and likelihoods do.
         params: Parameters of ψ itself (a dispersion, a matrix), any pytree of arrays;
             costs differentiate with respect to them, and new values do not recompile.
+            T and log h get them too, as a second argument, if they take two.
         separable: Whether ψ(θ) = Σ ψ_i(θ_i): the solver then works a coordinate at a
             time, without matrices. A wrong claim gives wrong costs; `check` tests it.
 
@@ -51,9 +53,9 @@ class ExponentialFamily(Family):
     def __init__(
         self,
         log_partition: Callable[..., Array],
-        sufficient_statistics: Callable[[Array], PyTree],
+        sufficient_statistics: Callable[..., PyTree],
         natural_init: PyTree,
-        log_base_measure: Callable[[Array], Array] | None = None,
+        log_base_measure: Callable[..., Array] | None = None,
         *,
         params: PyTree = None,
         separable: bool = False,
@@ -117,14 +119,21 @@ class ExponentialFamily(Family):
 
     def sufficient_statistics(self, x: Array) -> PyTree:
         """T(x) as floats."""
-        return jax.tree.map(
-            lambda t: jnp.asarray(t, dtype=float), self._functions[1](x)
-        )
+        statistics = self._of_row(self._functions[1], x)
+        return jax.tree.map(lambda t: jnp.asarray(t, dtype=float), statistics)
 
     def log_base_measure(self, x: Array) -> Array:
         """log h(x)."""
         function = self._functions[2]
-        return super().log_base_measure(x) if function is None else function(x)
+        if function is None:
+            return super().log_base_measure(x)
+        return self._of_row(function, x)
+
+    def _of_row(self, function: Callable[..., Any], x: Array) -> Any:
+        """A function of a row, and of the parameters if it takes two arguments."""
+        if self.params is None or _num_required(function) < 2:
+            return function(x)
+        return function(x, self.params)
 
     def for_data(self, x: DataLike) -> "ExponentialFamily":
         """The family itself, once T of a row is known to fit θ.
@@ -147,6 +156,19 @@ class ExponentialFamily(Family):
                 f"{shape[1:]}. Check `natural_init` against the number of columns."
             )
         return self
+
+
+def _num_required(function: Callable[..., Any]) -> int:
+    """How many arguments must be given by position; 1 where that can't be read."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 1
+    positional = (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    )
+    return sum(p.kind in positional and p.default is p.empty for p in parameters)
 
 
 def _kept(leaf: ArrayLike) -> Array:

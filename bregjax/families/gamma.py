@@ -37,6 +37,11 @@ class Gamma(VectorFamily):
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    def columnwise(self) -> bool:
+        """Columns are independent."""
+        return True
+
+    @property
     def natural_init(self) -> tuple[Array, Array]:
         """Shape 1, rate 1."""
         return jnp.zeros(self.known_dim), -jnp.ones(self.known_dim)

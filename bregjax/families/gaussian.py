@@ -1,6 +1,7 @@
 """Gaussians with a free covariance: full, diagonal or spherical."""
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -12,8 +13,12 @@ from bregjax._typing import Array
 from bregjax.convex import ConjugateSolution
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._vector_family import VectorFamily
-from bregjax.families.gaussian_models import FullGaussianModel, VarianceModel
-from bregjax.moments import Form, Moments
+from bregjax.families.gaussian_models import (
+    FullGaussianModel,
+    GaussianState,
+    VarianceModel,
+)
+from bregjax.moments import Form, Moments, normal_log_densities
 from bregjax.smoothing import Blur, normal_reference
 
 __all__ = ["DiagonalGaussian", "Gaussian", "IsotropicGaussian"]
@@ -43,6 +48,10 @@ class _GaussianFamily(VectorFamily):
         m, d = x.shape
         shape = {"full": (m, d, d), "diagonal": (m, d), "spherical": (m,)}[self.form]
         return Moments(x, jnp.zeros(shape, x.dtype), self.form)
+
+    def log_densities(self, clusters: GaussianState) -> Callable[[Array], Array]:
+        """log N(x; μ_k, Σ_k)."""
+        return normal_log_densities(clusters.moments)
 
     @property
     def smoothing_hint(self) -> str:
@@ -157,6 +166,11 @@ class DiagonalGaussian(_GaussianFamily):
     """
 
     dim: int | None = jax.tree.static(default=None)
+
+    @property
+    def columnwise(self) -> bool:
+        """Columns are independent."""
+        return True
 
     @property
     def form(self) -> Form:

@@ -14,7 +14,8 @@ from bregjax.cluster_model import ClusterModel
 from bregjax.convex.determinant import identity_remainder
 from bregjax.families._full_screen import FullScreen
 from bregjax.families._gaussian_screens import DiagonalScreen, SphericalScreen
-from bregjax.moments import Form, Moments, pool, scatter
+from bregjax.merges import Merges
+from bregjax.moments import Form, Moments, pool, pool_along, scatter
 from bregjax.screening import Screen
 
 __all__ = ["FullGaussianModel", "GaussianState", "VarianceModel"]
@@ -55,6 +56,10 @@ class FullGaussianModel(ClusterModel):
     def pool(self, a: GaussianState, b: GaussianState) -> GaussianState:
         """Pool the moments."""
         return _pooled(a, b)
+
+    def pool_along(self, merges: Merges, leaves: GaussianState) -> GaussianState:
+        """Sums of weights, averages of moments."""
+        return _pooled_along(merges, leaves)
 
     def settle(self, state: GaussianState) -> GaussianState:
         """Fill in log det Σ."""
@@ -131,6 +136,10 @@ class VarianceModel(ClusterModel):
         """Pool the moments."""
         return _pooled(a, b)
 
+    def pool_along(self, merges: Merges, leaves: GaussianState) -> GaussianState:
+        """Sums of weights, averages of moments."""
+        return _pooled_along(merges, leaves)
+
     def settle(self, state: GaussianState) -> GaussianState:
         """Fill in Σ log v."""
         log_det = self._log_det(state.moments)
@@ -188,6 +197,13 @@ def _pooled(a: GaussianState, b: GaussianState) -> GaussianState:
     """The union, its log det still to be filled in."""
     moments = pool(a.weight, a.moments, b.weight, b.moments)
     weight = a.weight + b.weight
+    return GaussianState(weight, moments, jnp.full_like(weight, jnp.nan))
+
+
+def _pooled_along(merges: Merges, leaves: GaussianState) -> GaussianState:
+    """All nodes, their log det still to be filled in."""
+    weight = merges.sum(leaves.weight)
+    moments = pool_along(merges, weight, leaves.moments)
     return GaussianState(weight, moments, jnp.full_like(weight, jnp.nan))
 
 

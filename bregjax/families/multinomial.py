@@ -1,5 +1,6 @@
 """Proportions of categories."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -11,9 +12,10 @@ from bregjax._checks import check_support, is_concrete
 from bregjax._numerics import xlogx
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, DataLike
-from bregjax.cluster_model import BregmanModel
+from bregjax.cluster_model import BregmanModel, MeanState
 from bregjax.convex import ConjugateSolution, NegativeEntropy
 from bregjax.families._closed_form import all_finite, closed_form
+from bregjax.families._densities import by_divergence
 from bregjax.families._vector_family import VectorFamily
 
 __all__ = ["Multinomial"]
@@ -65,6 +67,10 @@ class Multinomial(VectorFamily):
             closure=on_plane & jnp.all(mean >= 0),
             valid=all_finite(mean),
         )
+
+    def log_densities(self, clusters: MeanState) -> Callable[[Array], Array]:
+        """By divergences, which take means on the boundary."""
+        return by_divergence(self, clusters)
 
     def cluster_model(self) -> BregmanModel:
         """Relative entropy of proportions."""

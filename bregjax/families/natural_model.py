@@ -24,6 +24,7 @@ from bregjax.families._natural_state import (
     vectorize,
 )
 from bregjax.families._table import conjugate_table
+from bregjax.merges import Merges
 from bregjax.screening import Screen
 
 if TYPE_CHECKING:
@@ -83,6 +84,18 @@ class NaturalModel(ClusterModel):
             a.weight[..., None], a.mean, b.weight[..., None], b.mean, edge
         )
         return unsolved(a.weight + b.weight, mean, _warm_start(self.family, a, b))
+
+    def pool_along(self, merges: Merges, leaves: NaturalState) -> NaturalState:
+        """Sums of weights, averages of means; of what is known of θ, where to start."""
+        weight = merges.sum(leaves.weight)
+        edge = jnp.where(leaves.result == Result.BOUNDARY, 1, 0).astype(weight.dtype)
+        edge = (merges.average(weight, edge) == 1)[:, None]
+        rigid = lambda mean: jnp.broadcast_to(edge, mean.shape)
+        mean = merges.average(
+            weight, leaves.mean, rigid=rigid if self.family.separable else None
+        )
+        start = _warm_starts(self.family, merges, leaves)
+        return unsolved(weight, mean, start)
 
     def settle(self, state: NaturalState) -> NaturalState:
         """Solve the conjugates."""
@@ -164,3 +177,14 @@ def _warm_start(family: "Family", a: NaturalState, b: NaturalState) -> Array:
     from_a = jnp.where(found_a, a.natural, jnp.where(found_b, b.natural, init))
     from_b = jnp.where(found_b, b.natural, from_a)
     return from_a + share * (from_b - from_a)
+
+
+def _warm_starts(family: "Family", merges: Merges, leaves: NaturalState) -> Array:
+    """The averages, for all nodes, of the solutions that their leaves have."""
+    leaves = jax.lax.stop_gradient(leaves)
+    known = found(leaves)
+    init = flat_init(family, leaves.natural.dtype)
+    # A little of `init` for each leaf without a solution, lest a node have nothing.
+    weight = leaves.weight * jnp.where(known, 1, 1e-3)
+    natural = jnp.where(known[:, None], leaves.natural, init)
+    return merges.average(merges.sum(weight), natural)

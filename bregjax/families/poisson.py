@@ -1,5 +1,6 @@
 """Independent Poisson counts."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -10,9 +11,10 @@ from jax.scipy.special import gammaln
 from bregjax._numerics import xlogx
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
-from bregjax.cluster_model import BregmanModel
+from bregjax.cluster_model import BregmanModel, MeanState
 from bregjax.convex import ConjugateSolution, NegativeEntropy
 from bregjax.families._closed_form import all_finite, closed_form
+from bregjax.families._densities import by_divergence
 from bregjax.families._vector_family import VectorFamily
 
 __all__ = ["Poisson"]
@@ -70,6 +72,10 @@ class Poisson(VectorFamily):
             closure=closure,
             valid=all_finite(mean),
         )
+
+    def log_densities(self, clusters: MeanState) -> Callable[[Array], Array]:
+        """By divergences, which take means on the boundary."""
+        return by_divergence(self, clusters)
 
     def cluster_model(self) -> BregmanModel:
         """The generalised Kullback–Leibler divergence of rates."""

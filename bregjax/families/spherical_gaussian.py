@@ -1,5 +1,6 @@
 """Gaussians of one known variance: Ward's method."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -10,9 +11,10 @@ import numpy as np
 from bregjax._checks import is_concrete
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, ArrayLike, DataLike
-from bregjax.cluster_model import BregmanModel
+from bregjax.cluster_model import BregmanModel, MeanState
 from bregjax.convex import ConjugateSolution, Scaled, SquaredNorm
 from bregjax.families._closed_form import all_finite, closed_form
+from bregjax.families._densities import by_divergence
 from bregjax.families._vector_family import VectorFamily
 
 __all__ = ["SphericalGaussian"]
@@ -72,6 +74,13 @@ class SphericalGaussian(VectorFamily):
             closure=everywhere,
             valid=all_finite(mean),
         )
+
+    def log_densities(self, clusters: MeanState) -> Callable[[Array], Array]:
+        """log N(x; μ_k, σ² I) by distances."""
+        log_norm = lambda row: (
+            -0.5 * row.shape[-1] * jnp.log(2 * np.pi * jnp.asarray(self.variance))
+        )
+        return by_divergence(self, clusters, log_norm)
 
     def cluster_model(self) -> BregmanModel:
         """Squared distances of means."""

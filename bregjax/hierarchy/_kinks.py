@@ -3,10 +3,10 @@
 import jax
 import numpy as np
 
+from bregjax._problem import Problem, build_leaves
 from bregjax.convex.base import ConvexFunction
 from bregjax.convex.plain import PlainFunction, straight
 from bregjax.data_model import FunctionModel
-from bregjax.hierarchy._problem import Problem, build_leaves
 from bregjax.hierarchy.dendrogram import Dendrogram
 
 __all__ = ["check_kinks"]

@@ -10,10 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from bregjax._checks import float_array, is_concrete
-from bregjax._typing import DataLike, PyTree
-from bregjax.cluster_model import ClusterModel
-from bregjax.hierarchy._kinks import check_kinks
-from bregjax.hierarchy._problem import (
+from bregjax._problem import (
     FamilyLike,
     Problem,
     build_leaves,
@@ -25,7 +22,10 @@ from bregjax.hierarchy._problem import (
     resolve,
     working_copy,
 )
-from bregjax.hierarchy._progress import merges_shown
+from bregjax._progress import progress_shown
+from bregjax._typing import DataLike, PyTree
+from bregjax.cluster_model import ClusterModel
+from bregjax.hierarchy._kinks import check_kinks
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.engine_windowed import WindowedInfo, windowed
 from bregjax.hierarchy.engines import PURE_ENGINES, check_memory, engine_name
@@ -182,7 +182,7 @@ def _agglomerate_eagerly(
         check_leaves(np.asarray(codes)[:m], problem)
         info = AgglomerationInfo(name)
         if name == "windowed":
-            with merges_shown(m - 1, shown=progress) as report:
+            with progress_shown(m - 1, unit="merge", shown=progress) as report:
                 children, costs, details = windowed(
                     model,
                     leaves,

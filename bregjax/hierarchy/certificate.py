@@ -8,9 +8,7 @@ import jax
 import numpy as np
 
 from bregjax._checks import is_concrete
-from bregjax._typing import DataLike, PyTree
-from bregjax.cluster_model import ClusterModel
-from bregjax.hierarchy._problem import (
+from bregjax._problem import (
     FamilyLike,
     check_costs,
     check_leaves,
@@ -19,13 +17,15 @@ from bregjax.hierarchy._problem import (
     resolve,
     working_copy,
 )
+from bregjax._typing import DataLike, PyTree
+from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy._windowed import kernels
 from bregjax.hierarchy._windowed.pool import Pool, blocks
 from bregjax.hierarchy._windowed.range_max import RangeMax
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import (
-    check_children,
+    children_of,
     leaves_and_codes,
     nodes_and_costs,
 )
@@ -137,7 +137,7 @@ def certify(
     if not is_concrete((problem, children)):
         raise ValueError("`certify` loops on the host: call it outside jit and vmap.")
     m = problem.num_points
-    check_children(children, m)
+    children = children_of(children, m)
     children = np.asarray(children, np.int32)
     rows = _sampled(2 * m - 2, sample, seed)
     with precision(problem):

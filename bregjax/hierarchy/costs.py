@@ -7,10 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete
-from bregjax._typing import Array, DataLike
-from bregjax.convex.plain import straight
-from bregjax.data_model import FunctionModel
-from bregjax.hierarchy._problem import (
+from bregjax._problem import (
     FamilyLike,
     Problem,
     build_leaves,
@@ -19,6 +16,9 @@ from bregjax.hierarchy._problem import (
     resolve,
     working_copy,
 )
+from bregjax._typing import Array, DataLike
+from bregjax.convex.plain import straight
+from bregjax.data_model import FunctionModel
 from bregjax.smoothing import StatisticMap
 
 __all__ = ["cluster_cost", "merge_cost"]

@@ -5,9 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete
-from bregjax._typing import Array, DataLike, PyTree
-from bregjax.cluster_model import ClusterModel
-from bregjax.hierarchy._problem import (
+from bregjax._problem import (
     FamilyLike,
     Problem,
     build_leaves,
@@ -18,13 +16,16 @@ from bregjax.hierarchy._problem import (
     resolve,
     working_copy,
 )
+from bregjax._typing import Array, DataLike, PyTree
+from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy._walk import problem_with
 from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.merges import Merges
 from bregjax.smoothing import StatisticMap
 
 __all__ = [
-    "check_children",
+    "children_of",
     "leaves_and_codes",
     "node_states",
     "nodes_and_costs",
@@ -68,10 +69,9 @@ def replay(
         ValueError: If the tree has another number of leaves than `x` has rows, or as
             `agglomerate` does.
     """
-    children = tree.children if isinstance(tree, Dendrogram) else tree
     problem = resolve(x, family, smoothing, weights)
     m = problem.num_points
-    check_children(children, m)
+    children = children_of(tree, m)
     if not is_concrete((problem, children)):
         problem = working_copy(problem)
         model, leaves = build_leaves(problem)
@@ -87,8 +87,13 @@ def replay(
         return costs  # pyright: ignore[reportReturnType]
 
 
-def check_children(children: DataLike, num_points: int) -> None:
-    """Raise ValueError unless these are the merges of a tree over so many rows."""
+def children_of(tree: Dendrogram | DataLike, num_points: int) -> DataLike:
+    """The children of a dendrogram, or children as they are, `[m − 1, 2]`.
+
+    Raises:
+        ValueError: Unless they are the merges of a tree over so many rows.
+    """
+    children = tree.children if isinstance(tree, Dendrogram) else tree
     if np.shape(children) != (num_points - 1, 2):
         raise ValueError(
             f"`tree` must have {num_points - 1} merges for the {num_points} rows of "
@@ -97,6 +102,7 @@ def check_children(children: DataLike, num_points: int) -> None:
     fault = problem_with(np.asarray(children)) if is_concrete(children) else None
     if fault:
         raise ValueError(f"`tree` must hold the merges of a tree; {fault}.")
+    return children
 
 
 def replay_costs(
@@ -113,9 +119,9 @@ def nodes_and_costs(
 ) -> tuple[PyTree, Array]:
     """States of all nodes, see `node_states`, and costs of merges `[m − 1]`."""
     nodes = node_states(model, leaves, children, num_points)
-    merges = jnp.asarray(num_points + np.arange(children.shape[0]), jnp.int32)
-    left, right = take(nodes, children[:, 0]), take(nodes, children[:, 1])
-    return nodes, model.cost(left, right, take(nodes, merges))
+    merges = Merges(children, num_points)
+    left, right = merges.parts(nodes)
+    return nodes, model.cost(left, right, take(nodes, merges.unions))
 
 
 def node_states(
@@ -133,31 +139,18 @@ def node_states(
     Returns:
         States `[2m − 1, ...]`.
     """
-    extra = children.shape[0]
-
-    def with_room(leaf: Array) -> Array:
-        room = jnp.broadcast_to(leaf[:1], (extra, *leaf.shape[1:]))
-        return jnp.concatenate([leaf, room])
-
-    nodes = jax.tree.map(with_room, leaves)
-
-    def step(nodes, merge):
-        index, pair = merge
-        union = model.pool(take(nodes, pair[0]), take(nodes, pair[1]))
-        return jax.tree.map(lambda all_, u: all_.at[index].set(u), nodes, union), None
-
-    indices = jnp.asarray(num_points + np.arange(extra), jnp.int32)
-    nodes = jax.lax.scan(step, nodes, (indices, children))[0]
-    # Only sums went through the scan; logarithms and solves are one batch. The leaves
-    # are settled already, and stay as they are.
-    is_leaf = jnp.arange(jax.tree.leaves(nodes)[0].shape[0]) < num_points
+    nodes = model.pool_along(Merges(children, num_points), leaves)
+    # Only sums went along the tree; logarithms and solves are one batch. The leaves are
+    # settled already, and stay as they are.
     settled = model.settle(nodes)
 
-    def keep_leaves(before: Array, after: Array) -> Array:
-        mask = is_leaf.reshape(is_leaf.shape + (1,) * (before.ndim - 1))
-        return jnp.where(mask, before, after)
+    def keep_leaves(leaf: Array, after: Array) -> Array:
+        rows = leaf.shape[0]
+        is_leaf = jnp.arange(rows) < num_points
+        is_leaf = is_leaf.reshape(is_leaf.shape + (1,) * (leaf.ndim - 1))
+        return after.at[:rows].set(jnp.where(is_leaf, leaf, after[:rows]))
 
-    return jax.tree.map(keep_leaves, nodes, settled)
+    return jax.tree.map(keep_leaves, leaves, settled)
 
 
 @jax.jit

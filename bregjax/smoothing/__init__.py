@@ -13,3 +13,5 @@ from bregjax.smoothing.rules import blur as blur
 from bregjax.smoothing.rules import mixing as mixing
 from bregjax.smoothing.rules import normal_reference as normal_reference
 from bregjax.smoothing.rules import pseudo_count as pseudo_count
+from bregjax.smoothing.unconstrained import from_unconstrained as from_unconstrained
+from bregjax.smoothing.unconstrained import to_unconstrained as to_unconstrained

@@ -27,6 +27,7 @@ __all__ = ["Adding", "Blur", "Constraint", "Mixing", "PseudoCount", "StatisticMa
 class Constraint(enum.Enum):
     """What a leaf of a smoothing map must satisfy."""
 
+    FIXED = "not to be tuned"
     REAL = "any real numbers"
     POSITIVE = "positive"
     UNIT_INTERVAL = "strictly between 0 and 1"
@@ -58,7 +59,8 @@ class Mixing(StatisticMap):
     Attributes:
         center: z, in the form of one leaf's statistics (`family.leaf_statistics`).
         amount: α in (0, 1), scalar.
-        center_constraint: What the centre's leaves are constrained to, one for each.
+        center_constraint: What the centre's leaves are constrained to, one for each;
+            tuning leaves the centre as it is if None.
     """
 
     center: PyTree
@@ -86,7 +88,8 @@ class Adding(StatisticMap):
             (mean 0, covariance positive definite); for the exponential family and
             Poisson z > 0; for the gamma (log-mean −1, mean 0), say.
         amount: α > 0, scalar.
-        center_constraint: What the centre's leaves are constrained to, one for each.
+        center_constraint: What the centre's leaves are constrained to, one for each;
+            tuning leaves the centre as it is if None.
     """
 
     center: PyTree
@@ -119,7 +122,8 @@ class PseudoCount(StatisticMap):
     Attributes:
         center: z, in the form of one leaf's statistics, inside the mean domain.
         count: n₀ > 0, scalar.
-        center_constraint: What the centre's leaves are constrained to, one for each.
+        center_constraint: What the centre's leaves are constrained to, one for each;
+            tuning leaves the centre as it is if None.
     """
 
     center: PyTree
@@ -192,6 +196,6 @@ def _mixed(statistics: PyTree, center: PyTree, share: Array) -> PyTree:
 def _constrained(smoothing: Any, **amount: Constraint) -> Any:
     """A map with a constraint in the place of each number."""
     leaves, treedef = jax.tree.flatten(smoothing.center)
-    marks = smoothing.center_constraint or (Constraint.REAL,) * len(leaves)
+    marks = smoothing.center_constraint or (Constraint.FIXED,) * len(leaves)
     center = jax.tree.unflatten(treedef, marks)
     return dataclasses.replace(smoothing, center=center, **amount)

@@ -1,15 +1,17 @@
-"""A bar of the merges made, on request."""
+"""A bar that shows how far long work has come, on request."""
 
 import contextlib
 import importlib
 from collections.abc import Callable, Iterator
 
-__all__ = ["merges_shown"]
+__all__ = ["progress_shown"]
 
 
 @contextlib.contextmanager
-def merges_shown(total: int, *, shown: bool) -> Iterator[Callable[[int], None] | None]:
-    """A function to be called with the number of merges made, or None.
+def progress_shown(
+    total: int, *, unit: str, shown: bool
+) -> Iterator[Callable[[int], None] | None]:
+    """A function to be called with how much is done, or None.
 
     Raises:
         ImportError: If it is to be shown and tqdm isn't installed.
@@ -23,5 +25,5 @@ def merges_shown(total: int, *, shown: bool) -> Iterator[Callable[[int], None] |
         raise ImportError(
             "`progress` needs tqdm: pip install 'bregjax[progress]'."
         ) from error
-    with tqdm(total=total, unit="merge", unit_scale=True) as bar:
-        yield lambda made: bar.update(made - bar.n)
+    with tqdm(total=total, unit=unit, unit_scale=True) as bar:
+        yield lambda done: bar.update(done - bar.n)

@@ -1,7 +1,8 @@
 """From what a user passes to what an engine takes: resolved, checked, padded."""
 
 import contextlib
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bregjax._centers import check_center
 from bregjax._checks import check_weights, float_array, is_concrete
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
@@ -18,7 +20,6 @@ from bregjax.convex.base import ConvexFunction
 from bregjax.convex.plain import as_convex_function
 from bregjax.data_model import DataModel, FunctionModel
 from bregjax.families import named_family
-from bregjax.hierarchy._centers import check_center
 from bregjax.smoothing import StatisticMap
 
 __all__ = [
@@ -28,9 +29,11 @@ __all__ = [
     "check_costs",
     "check_leaves",
     "equal_rows",
+    "evaluate",
     "padded",
     "precision",
     "resolve",
+    "resolve_rows",
     "working_copy",
 ]
 
@@ -87,6 +90,30 @@ def resolve(
     smoothing = _smoothing(smoothing, data_model, rows, weights)
     weights = float_array(np.ones(shape[0])) if weights is None else weights
     return Problem(data_model, smoothing, rows, weights)
+
+
+def resolve_rows(problem: Problem, rows: DataLike | None) -> Problem:
+    """Other rows with the problem's model and smoothing, of weight 1 each.
+
+    Args:
+        problem: Of the rows that a tree was made of.
+        rows: Rows of the same kind; the problem's own if None.
+
+    Raises:
+        ValueError: If they do not fit, as `resolve` does.
+    """
+    model = problem.data_model
+    if rows is None:
+        rows = problem.rows
+    else:
+        try:
+            model.for_data(rows)
+            model.check_support(rows)
+        except ValueError as error:
+            raise ValueError(str(error).replace("`x`", "`rows`")) from None
+        rows = model.as_rows(rows)
+    ones = float_array(np.ones(np.shape(rows)[0]))
+    return Problem(model, problem.smoothing, rows, ones)
 
 
 def _data_model(family: FamilyLike) -> DataModel:
@@ -158,6 +185,29 @@ def working_copy(tree: PyTree) -> PyTree:
         return float_array(leaf) if concrete else jnp.asarray(leaf, dtype=float)
 
     return jax.tree.map(convert, tree)
+
+
+def evaluate(core: Callable[..., PyTree], *args: PyTree, **static: Hashable) -> PyTree:
+    """`core(*args, **static)`; in float64, compiled, if all is concrete and on a CPU.
+
+    Args:
+        core: A module-level function of pytrees, pure.
+        *args: Problems and arrays.
+        **static: What shapes depend on.
+
+    Returns:
+        NumPy arrays when everything is concrete, else JAX's.
+    """
+    if not is_concrete(args):
+        return core(*working_copy(args), **static)
+    with precision(args):
+        out = _compiled(core, **static)(*working_copy(args))
+        return jax.tree.map(np.asarray, out)
+
+
+@functools.cache
+def _compiled(core: Callable[..., PyTree], **static: Hashable) -> Callable[..., PyTree]:
+    return jax.jit(functools.partial(core, **static))
 
 
 def padded(problem: Problem) -> Problem:

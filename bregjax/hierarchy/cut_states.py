@@ -1,0 +1,110 @@
+"""Clusters of a cut, and each without one of its points, as states of a model."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._problem import Problem, build_leaves
+from bregjax._pytree import register_pytree
+from bregjax._typing import Array, PyTree
+from bregjax.hierarchy._search import take
+from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.merges import Merges
+
+__all__ = ["Clusters", "clusters_at", "clusters_of_cut", "clusters_without", "map_rows"]
+
+# Numbers that a block of rows works on, 16 MiB in float64.
+_BLOCK_ENTRIES = 2**21
+
+
+@register_pytree
+@dataclass(frozen=True)
+class Clusters:
+    """Clusters with the weights of their points.
+
+    Attributes:
+        states: Settled states, `[k, ...]`.
+        weights: Sums of the points' own weights, `[k]`: smoothing adds nothing to them.
+    """
+
+    states: PyTree
+    weights: Array
+
+
+def clusters_at(problem: Problem, children: Array, nodes: Array) -> Clusters:
+    """The clusters that nodes of a tree stand for, in their order."""
+    model, leaves = build_leaves(problem)
+    merges = Merges(children, problem.num_points)
+    states = take(model.pool_along(merges, leaves), nodes)
+    return Clusters(model.settle(states), merges.sum(problem.weights)[nodes])
+
+
+def clusters_of_cut(
+    problem: Problem, children: Array, num_clusters: int
+) -> tuple[Clusters, Array]:
+    """The clusters of a cut `[k]`, and each point's own by its place there `[m]`.
+
+    They are numbered as `Dendrogram.cut` does.
+    """
+    zeros = jnp.zeros(children.shape[0], problem.weights.dtype)
+    tree = Dendrogram(children, zeros, jax.lax.stop_gradient(problem.weights))
+    nodes = jnp.asarray(tree.cluster_nodes(num_clusters=num_clusters))
+    labels = jnp.asarray(tree.cut(num_clusters=num_clusters))
+    return clusters_at(problem, children, nodes), labels
+
+
+def clusters_without(
+    problem: Problem, children: Array, num_clusters: int
+) -> tuple[Clusters, Array]:
+    """For each point the rest of its cluster of a cut, `[m]`, and whether there is one.
+
+    What is left is pooled, never subtracted: a rest of zeros is a rest of zeros, and a
+    rest of one point is that point to the last bit. From a cluster's root down, the
+    rest of each node is that of its parent, pooled with its sibling.
+    """
+    m = problem.num_points
+    merges, rest = _with_rests(children, m, num_clusters)
+    model, leaves = build_leaves(problem)
+    states = take(model.pool_along(merges, leaves), rest)
+    weights = merges.sum(problem.weights)[rest]
+    return Clusters(model.settle(states), weights), rest != jnp.arange(m)
+
+
+def _with_rests(children: Array, m: int, num_clusters: int) -> tuple[Merges, Array]:
+    """The merges of a tree, then those of rests; and the rest of each leaf, `[m]`.
+
+    A leaf that is a cluster has no rest, and its own number stands for it.
+    """
+    last = m - 2
+    nodes = jnp.arange(2 * m - 1)
+    # The merge that a node is a part of (that of the root is undone, as those above the
+    # cut are), which part it is, and the other part.
+    merge = jnp.full_like(nodes, last + 1).at[children].set(nodes[: m - 1, None])
+    side = jnp.zeros_like(nodes).at[children[:, 1]].set(1)
+    sibling = nodes.at[children].set(children[:, ::-1])
+    inside = merge < m - num_clusters
+    below_root = inside & ~inside[jnp.minimum(m + merge, 2 * m - 2)]
+    # Rests are made from the last merge down, two for each, behind all nodes.
+    made = 2 * m - 1 + 2 * (last - merge) + side
+    rest = jnp.where(inside, jnp.where(below_root, sibling, made), nodes)
+    above = rest[m:][:, None]
+    base = jnp.where(inside[m:][:, None], above, children[:, ::-1])
+    pairs = jnp.stack([base, children[:, ::-1]], axis=-1)[::-1].reshape(-1, 2)
+    return Merges(jnp.concatenate([children, pairs]), m), rest[:m]
+
+
+def map_rows(function: Callable[..., Array], rows: PyTree, entries: int) -> Array:
+    """A function of one row for all of them, in blocks that stay small.
+
+    In reverse mode too: what a block made on its way is made anew.
+
+    Args:
+        function: From one row of `rows` to an array.
+        rows: A pytree with a row each, `[r, ...]`.
+        entries: Numbers that one row works on.
+    """
+    size = int(np.clip(_BLOCK_ENTRIES // max(entries, 1), 1, 4096))
+    return jax.lax.map(jax.checkpoint(function), rows, batch_size=size)

@@ -1,0 +1,96 @@
+"""Smoothing maps as real numbers without constraints, for optimizers."""
+
+import functools
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+
+from bregjax._typing import Array, PyTree
+from bregjax.smoothing.maps import Constraint, StatisticMap
+
+__all__ = ["from_unconstrained", "to_unconstrained"]
+
+Map = TypeVar("Map", bound=StatisticMap)
+
+
+def to_unconstrained(smoothing: StatisticMap) -> list[Array]:
+    """Real numbers that stand for a map's leaves, an array a leaf.
+
+    Positive numbers by their logarithm, shares by log α / (1 − α), a simplex by
+    logarithms, positive definite matrices and factors of covariances by the Cholesky
+    factor with the logarithms of its diagonal.
+
+    Args:
+        smoothing: A map whose leaves satisfy its `constraints()`.
+
+    Returns:
+        Arrays of the shapes of the leaves, without those that are fixed;
+        `from_unconstrained` takes them back.
+    """
+    return [_TO[kind](jnp.asarray(leaf)) for kind, leaf in _free_leaves(smoothing)]
+
+
+def from_unconstrained(free: PyTree, like: Map) -> Map:
+    """The map, of the kind of `like`, that real numbers stand for.
+
+    Whatever they are, the map's constraints hold (but for overflow); fixed leaves are
+    those of `like`. A factor B of a
+    covariance comes back as the Cholesky factor of B Bᵀ: the same smoothing.
+    """
+    kinds = jax.tree.leaves(like.constraints())
+    leaves, structure = jax.tree.flatten(like)
+    values = iter(jax.tree.leaves(free))
+    leaves = [
+        leaf if kind is Constraint.FIXED else _FROM[kind](next(values))
+        for kind, leaf in zip(kinds, leaves, strict=True)
+    ]
+    return jax.tree.unflatten(structure, leaves)
+
+
+def _free_leaves(smoothing: StatisticMap) -> list[tuple[Constraint, Array]]:
+    kinds = jax.tree.leaves(smoothing.constraints())
+    pairs = zip(kinds, jax.tree.leaves(smoothing), strict=True)
+    return [(kind, leaf) for kind, leaf in pairs if kind is not Constraint.FIXED]
+
+
+def _logs_of_factor(lower: Array) -> Array:
+    diagonal = jnp.diagonal(lower, axis1=-2, axis2=-1)
+    logs = jnp.log(jnp.abs(diagonal))
+    # A Cholesky factor's diagonal is positive; one of another sign is turned round.
+    lower = lower * jnp.sign(diagonal)[..., None, :]
+    return jnp.tril(lower, -1) + _diagonal(logs)
+
+
+def _factor_of_logs(free: Array) -> Array:
+    diagonal = jnp.diagonal(free, axis1=-2, axis2=-1)
+    return jnp.tril(free, -1) + _diagonal(jnp.exp(diagonal))
+
+
+def _diagonal(values: Array) -> Array:
+    return values[..., None] * jnp.eye(values.shape[-1], dtype=values.dtype)
+
+
+def _square(lower: Array) -> Array:
+    return jnp.matmul(lower, jnp.swapaxes(lower, -1, -2), precision="highest")
+
+
+_TO = {
+    Constraint.REAL: lambda x: x,
+    Constraint.POSITIVE: jnp.log,
+    Constraint.UNIT_INTERVAL: lambda x: jnp.log(x) - jnp.log1p(-x),
+    Constraint.SIMPLEX: jnp.log,
+    Constraint.POSITIVE_DEFINITE: lambda x: _logs_of_factor(jnp.linalg.cholesky(x)),
+    # Of B Bᵀ = (Q R)ᵀ(Q R) with Bᵀ = Q R, without squaring the condition number.
+    Constraint.INVERTIBLE: lambda x: _logs_of_factor(
+        jnp.swapaxes(jnp.linalg.qr(jnp.swapaxes(x, -1, -2))[1], -1, -2)
+    ),
+}
+_FROM = {
+    Constraint.REAL: lambda x: x,
+    Constraint.POSITIVE: jnp.exp,
+    Constraint.UNIT_INTERVAL: jax.nn.sigmoid,
+    Constraint.SIMPLEX: functools.partial(jax.nn.softmax, axis=-1),
+    Constraint.POSITIVE_DEFINITE: lambda x: _square(_factor_of_logs(x)),
+    Constraint.INVERTIBLE: _factor_of_logs,
+}

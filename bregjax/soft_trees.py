@@ -1,0 +1,214 @@
+"""Trees drawn at random, the cheaper the likelier, and expectations over them."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import logsumexp
+
+from bregjax._checks import as_key, is_concrete
+from bregjax._problem import FamilyLike, Problem, build_leaves, evaluate, resolve
+from bregjax._typing import Array, ArrayLike, DataLike
+from bregjax.cluster_model import ClusterModel
+from bregjax.hierarchy._search import take
+from bregjax.hierarchy.cut_states import map_rows
+from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy.tree_costs import children_of, node_states, replay_costs
+from bregjax.smoothing import StatisticMap
+
+__all__ = [
+    "co_clustering",
+    "sample_tree",
+    "score_function_loss",
+    "sequence_log_prob",
+]
+
+
+def sample_tree(
+    x: DataLike,
+    *,
+    family: FamilyLike,
+    key: ArrayLike,
+    temperature: DataLike = 1.0,
+    smoothing: StatisticMap | str | None = "auto",
+    weights: DataLike | None = None,
+) -> tuple[Dendrogram, Array]:
+    """A tree whose merges are drawn: at each step a pair with P ∝ exp(−Δ/T).
+
+    Towards T = 0 it is the tree of `agglomerate`, ties apart; towards infinity all
+    pairs are alike. For many trees `jax.vmap` over keys. The draw has no gradient; its
+    log-probability has, in the data, the weights, T and the leaves of family and
+    smoothing.
+
+    O(m³) time and O(m²) memory.
+
+    Args:
+        x: Data, a row a point, `[m, d]`.
+        family: As for `agglomerate`.
+        key: A JAX key, or an integer.
+        temperature: T > 0, in nats.
+        smoothing: As for `agglomerate`.
+        weights: As for `agglomerate`.
+
+    Returns:
+        The tree, with its merge costs, and log P of its sequence of merges, scalar.
+
+    Raises:
+        ValueError: If T is not positive, or as `agglomerate` does.
+    """
+    problem = resolve(x, family, smoothing, weights)
+    _check_temperature(temperature)
+    key = jax.random.key_data(as_key(key))  # as numbers, which every mode takes
+    children, costs, log_prob = evaluate(_sample, problem, key, temperature)
+    scale = problem.data_model.ward_scale
+    return Dendrogram(children, costs, problem.weights, scale), log_prob
+
+
+def sequence_log_prob(
+    tree: Dendrogram | DataLike,
+    x: DataLike,
+    *,
+    family: FamilyLike,
+    temperature: DataLike = 1.0,
+    smoothing: StatisticMap | str | None = "auto",
+    weights: DataLike | None = None,
+) -> Array:
+    """Log-probability that `sample_tree` makes the merges of a tree in their order.
+
+        Σ_t [−Δ_t/T − log Σ exp(−Δ/T) over the pairs of clusters at step t]
+
+    The probability of a tree as a set of clusters is the sum of those of the orders
+    that make it. O(m³) time and O(m²) memory, in reverse mode too.
+
+    Args:
+        tree: A dendrogram, or its children `[m − 1, 2]`.
+        x: Data, a row a point, `[m, d]`.
+        family: As for `agglomerate`.
+        temperature: T > 0, in nats.
+        smoothing: As for `agglomerate`.
+        weights: As for `agglomerate`.
+
+    Returns:
+        Scalar, at most 0.
+
+    Raises:
+        ValueError: If T is not positive, the tree does not fit, or as `agglomerate`
+            does.
+    """
+    problem = resolve(x, family, smoothing, weights)
+    _check_temperature(temperature)
+    children = children_of(tree, problem.num_points)
+    return evaluate(_log_prob, problem, children, temperature)
+
+
+def co_clustering(trees: Dendrogram, *, num_clusters: int) -> Array:
+    """How often two points share a cluster of a cut, over a batch of trees.
+
+    Args:
+        trees: A batch of trees, children `[s, m − 1, 2]`: `jax.vmap` of `sample_tree`.
+        num_clusters: Clusters of the cut, from 1 to m.
+
+    Returns:
+        Shares `[m, m]`, 1 on the diagonal.
+    """
+    labels = jax.vmap(lambda tree: tree.cut(num_clusters=num_clusters))(trees)
+    draws, m = labels.shape
+
+    def count(total, label):
+        return total + (label[:, None] == label[None]), None
+
+    return jax.lax.scan(count, jnp.zeros((m, m)), labels)[0] / draws
+
+
+def score_function_loss(losses: Array, log_probs: Array) -> Array:
+    """A mean loss over draws whose gradient is that of the expected loss.
+
+        value      mean over s of L_s
+        gradient   mean over s of ∇L_s + (L_s − b_s) ∇log P_s
+
+    unbiased, with b_s the mean loss of the other draws, which lowers its variance.
+
+    Args:
+        losses: L of independent draws, `[s]`, two at least.
+        log_probs: log P of each, `[s]`: see `sample_tree`.
+
+    Returns:
+        Scalar.
+
+    References:
+        Williams (1992), Simple statistical gradient-following algorithms; Kool, van
+        Hoof, Welling (2019), Buy 4 REINFORCE samples, get a baseline for free!
+    """
+    count = losses.shape[0]
+    others = (jnp.sum(losses) - losses) / (count - 1)
+    advantage = jax.lax.stop_gradient(losses - others)
+    # Worth 0, with a gradient.
+    scores = advantage * (log_probs - jax.lax.stop_gradient(log_probs))
+    return jnp.mean(losses + scores)
+
+
+def _check_temperature(temperature: DataLike) -> None:
+    if is_concrete(temperature) and not float(temperature) > 0:  # pyright: ignore[reportArgumentType]
+        raise ValueError(f"`temperature` must be positive; got {temperature}.")
+
+
+def _sample(problem: Problem, key: Array, temperature: Array):
+    model, leaves = build_leaves(problem)
+    children = _draw(*jax.lax.stop_gradient((model, leaves, temperature)), key)
+    costs = replay_costs(model, leaves, children, problem.num_points)
+    return children, costs, _log_prob(problem, children, temperature)
+
+
+def _draw(model: ClusterModel, leaves, temperature: Array, key: Array) -> Array:
+    """Merges `[m − 1, 2]`; the union of slots i < j goes to slot i."""
+    m = jax.tree.leaves(leaves)[0].shape[0]
+    slots = jnp.arange(m)
+    entries = m * model.pair_size(take(leaves, slice(1)))
+    costs = map_rows(functools.partial(_costs_to_all, model, leaves), leaves, entries)
+
+    def step(carry, inputs):
+        t, key = inputs
+        states, costs, node, alive = carry
+        pairs = alive[:, None] & alive[None] & (slots[:, None] < slots[None])
+        noise = jax.random.gumbel(key, costs.shape, costs.dtype)
+        # The largest of −Δ/T + noise, times T: for T = 0 it would be the least Δ.
+        score = jnp.where(pairs, temperature * noise - costs, -jnp.inf)
+        i, j = jnp.divmod(jnp.argmax(score), m)
+        union = model.union(take(states, i), take(states, j))
+        states = jax.tree.map(lambda all_, u: all_.at[i].set(u), states, union)
+        row = _costs_to_all(model, states, union)
+        costs = costs.at[i].set(row).at[:, i].set(row)
+        pair = jnp.sort(jnp.stack([node[i], node[j]]))
+        return (states, costs, node.at[i].set(m + t), alive.at[j].set(False)), pair
+
+    start = (leaves, costs, slots, jnp.ones(m, bool))
+    steps = (jnp.arange(m - 1), jax.random.split(key, m - 1))
+    return jax.lax.scan(step, start, steps)[1].astype(jnp.int32)
+
+
+def _costs_to_all(model: ClusterModel, states, state) -> Array:
+    return model.merge_cost(jax.tree.map(lambda leaf: leaf[None], state), states)
+
+
+def _log_prob(problem: Problem, children: Array, temperature: Array) -> Array:
+    m = problem.num_points
+    model, leaves = build_leaves(problem)
+    nodes = node_states(model, leaves, children, m)
+    number = jnp.arange(2 * m - 1)
+    entries = (2 * m - 1) * model.pair_size(take(leaves, slice(1)))
+    costs = map_rows(functools.partial(_costs_to_all, model, nodes), nodes, entries)
+    # A node is there from the step after it was made to the one that takes it up.
+    born = jnp.maximum(number - m + 1, 0)
+    gone = jnp.full_like(number, m - 1).at[children].set(number[: m - 1, None])
+
+    @jax.checkpoint
+    def step(total, inputs):
+        t, pair = inputs
+        there = (born <= t) & (t <= gone)
+        pairs = there[:, None] & there[None] & (number[:, None] < number[None])
+        scores = jnp.where(pairs, -costs / temperature, -jnp.inf)
+        return total + scores[pair[0], pair[1]] - logsumexp(scores), None
+
+    pairs = jnp.sort(children, axis=1)
+    total = jnp.zeros((), costs.dtype)
+    return jax.lax.scan(step, total, (jnp.arange(m - 1), pairs))[0]

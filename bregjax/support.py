@@ -1,0 +1,228 @@
+"""How well the data support each cluster of a tree: resampled columns or points."""
+
+from collections.abc import Callable, Iterator
+from typing import Literal, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._checks import as_key, is_concrete
+from bregjax._problem import (
+    FamilyLike,
+    Problem,
+    build_leaves,
+    precision,
+    resolve,
+    working_copy,
+)
+from bregjax._progress import progress_shown
+from bregjax._typing import Array, ArrayLike, DataLike, PyTree
+from bregjax.hierarchy._search import take
+from bregjax.hierarchy.agglomeration import agglomerate
+from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy.tree_costs import children_of
+from bregjax.smoothing import StatisticMap
+
+__all__ = ["Resampled", "support_values"]
+
+Resampled = Literal["columns", "points"]
+
+# Costs that the trees of one batch keep, 256 MiB in float64; trees of more points than
+# this are made one at a time.
+_BATCH_ENTRIES = 2**25
+_MANY_POINTS = 2_000
+
+
+def support_values(
+    tree: Dendrogram | DataLike,
+    x: DataLike,
+    *,
+    family: FamilyLike,
+    resampled: Resampled,
+    smoothing: StatisticMap | str | None = "auto",
+    weights: DataLike | None = None,
+    num_replicates: int = 100,
+    key: ArrayLike = 0,
+    progress: bool = False,
+) -> np.ndarray:
+    """In what share of resampled trees each cluster of a tree occurs again.
+
+    A cluster occurs where some node of the other tree has exactly its leaves.
+    "columns" draws as many columns as there are with replacement, for families whose
+    costs are sums over columns: what R's pvclust calls bootstrap probabilities.
+    "points" gives the rows weights from a flat Dirichlet distribution, all positive, so
+    that no row is lost: the Bayesian bootstrap. Replicates are clustered many at once,
+    with the smoothing of the whole (its columns drawn along).
+
+    Args:
+        tree: The reference tree of `x`, or its children `[m − 1, 2]`.
+        x: Data, a row a point, `[m, d]`.
+        family: As for `agglomerate`.
+        resampled: "columns" or "points".
+        smoothing: As for `agglomerate`; "auto" goes by `x`.
+        weights: As for `agglomerate`.
+        num_replicates: The number of resampled trees. A share p of r of them is good to
+            √(p(1 − p)/r).
+        key: A JAX key, or an integer.
+        progress: Show a bar of the replicates (needs tqdm).
+
+    Returns:
+        Shares in [0, 1], a merge each, float64 `[m − 1]`; the last is 1.
+
+    Raises:
+        ValueError: If the family's costs are no sums over alike columns and those are
+            to be drawn, the tree does not fit, or as `agglomerate` does.
+        TypeError: Under `jit` or another transformation.
+
+    References:
+        Suzuki, Shimodaira (2006), Pvclust; Rubin (1981), The Bayesian bootstrap.
+    """
+    problem = resolve(x, family, smoothing, weights)
+    m = problem.num_points
+    children = children_of(tree, m)
+    if not is_concrete((problem, children, key)):
+        raise TypeError("`support_values` loops on the host: call it outside jit.")
+    if resampled not in get_args(Resampled):
+        raise ValueError(
+            f"`resampled` must be one of {list(get_args(Resampled))}; got "
+            f"{resampled!r}."
+        )
+    if num_replicates < 1:
+        raise ValueError(f"`num_replicates` must be positive; got {num_replicates}.")
+    codes = _leaf_codes(m)
+    reference = _cluster_codes(np.asarray(children)[None], codes)[0]
+    found = np.zeros(m - 1)
+    done = 0
+    with (
+        precision(problem),
+        progress_shown(num_replicates, unit="tree", shown=progress) as report,
+    ):
+        problem = working_copy(problem)
+        if resampled == "columns":
+            _check_columns(problem)
+        draw = _with_columns if resampled == "columns" else _with_weights
+        for batch in _batches(problem, draw, as_key(key), num_replicates):
+            for one in _cluster_codes(batch, codes):
+                found += np.isin(reference, one)
+            done += len(batch)
+            if report:
+                report(done)
+    return found / num_replicates
+
+
+def _batches(
+    problem: Problem, draw: Callable, key: Array, count: int
+) -> Iterator[np.ndarray]:
+    """Children of resampled trees, `[b, m − 1, 2]` at a time."""
+    m = problem.num_points
+    keys = jax.random.split(key, count)
+
+    def clustered(problem, engine):
+        return agglomerate(
+            problem.rows,
+            family=problem.data_model,
+            smoothing=problem.smoothing,
+            weights=problem.weights,
+            engine=engine,
+        ).children
+
+    if m > _MANY_POINTS:
+        for one in keys:
+            replicate = jax.tree.map(np.asarray, draw(problem, one))
+            yield np.asarray(clustered(replicate, "windowed"))[None]
+        return
+    size = int(np.clip(_BATCH_ENTRIES // m**2, 1, count))
+    together = jax.jit(
+        lambda problem, keys: jax.vmap(
+            lambda key: clustered(draw(problem, key), "matrix")
+        )(keys)
+    )
+    for start in range(0, count, size):
+        # The last batch is filled up, lest it compile anew.
+        chosen = np.minimum(np.arange(start, start + size), count - 1)
+        yield np.asarray(together(problem, keys[chosen]))[: count - start]
+
+
+def _with_weights(problem: Problem, key: Array) -> Problem:
+    m = problem.num_points
+    drawn = jax.random.exponential(key, (m,), jnp.asarray(problem.weights).dtype)
+    drawn = jnp.maximum(drawn, jnp.finfo(drawn.dtype).tiny ** 0.25)
+    weights = problem.weights * drawn / jnp.mean(drawn)
+    return Problem(problem.data_model, problem.smoothing, problem.rows, weights)
+
+
+def _with_columns(problem: Problem, key: Array) -> Problem:
+    d = problem.rows.shape[1]
+    return _of_columns(problem, jax.random.randint(key, (d,), 0, d))
+
+
+def _of_columns(problem: Problem, columns: Array) -> Problem:
+    """The problem with these columns, and the smoothing's numbers that go with them."""
+    d = problem.rows.shape[1]
+    along = lambda leaf: leaf if jnp.ndim(leaf) == 0 else jnp.asarray(leaf)[columns]
+    shapes = [np.shape(leaf) for leaf in jax.tree.leaves(problem.smoothing)]
+    if any(shape not in ((), (d,)) for shape in shapes):
+        raise ValueError(
+            f"`smoothing` must have one number, or one a column, for columns to be "
+            f"drawn; got leaves of shapes {shapes}."
+        )
+    smoothing = jax.tree.map(along, problem.smoothing)
+    rows = jnp.asarray(problem.rows)[:, columns]
+    return Problem(problem.data_model, smoothing, rows, problem.weights)
+
+
+def _check_columns(problem: Problem) -> None:
+    """Raise ValueError unless columns stand for themselves and are treated alike."""
+    name = type(problem.data_model).__name__
+    remedy = 'Take resampled="points", or a family of independent columns.'
+    if not problem.data_model.columnwise:
+        raise ValueError(
+            f'`resampled` must be "points" for {name}: its costs are no sums over '
+            f"columns. {remedy}"
+        )
+    # A ψ of the user's own may know its columns apart.
+    d = problem.rows.shape[1]
+    few = min(problem.num_points, 8)
+    some = Problem(
+        problem.data_model,
+        problem.smoothing,
+        problem.rows[:few],
+        problem.weights[:few],
+    )
+    turned = _of_columns(some, jnp.roll(jnp.arange(d), 1))
+    costs, others = _neighbour_costs(some), _neighbour_costs(turned)
+    if not np.allclose(costs, others, rtol=1e-4, atol=1e-6 * np.max(np.abs(costs))):
+        raise ValueError(
+            f'`resampled` must be "points" for this {name}: it treats columns '
+            f"differently, so that they can't be drawn. {remedy}"
+        )
+
+
+def _neighbour_costs(problem: Problem) -> np.ndarray:
+    model, leaves = build_leaves(problem)
+    parts: tuple[PyTree, PyTree] = (
+        take(leaves, slice(None, -1)),
+        take(leaves, slice(1, None)),
+    )
+    return np.asarray(model.merge_cost(*parts))
+
+
+def _leaf_codes(m: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 2**64, m, np.uint64)
+
+
+def _cluster_codes(children: np.ndarray, leaf_codes: np.ndarray) -> np.ndarray:
+    """Sums of the leaves' codes for each cluster, `[b, m − 1]`: equal for equal ones.
+
+    Unequal clusters have equal codes with a probability of 2⁻⁶⁴ a pair.
+    """
+    batch, merges, _ = children.shape
+    m = merges + 1
+    codes = np.empty((2 * m - 1, batch), np.uint64)
+    codes[:m] = leaf_codes[:, None]
+    row = np.arange(batch)
+    for t in range(merges):
+        pair = children[:, t]
+        codes[m + t] = codes[pair[:, 0], row] + codes[pair[:, 1], row]
+    return codes[m:].T

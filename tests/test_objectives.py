@@ -1,0 +1,377 @@
+"""Likelihoods of cuts and losses: by hand, by SciPy, by brute force; derivatives."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from test_replay import difference
+
+from bregjax.families import (
+    Bernoulli,
+    DiagonalGaussian,
+    Exponential,
+    ExponentialFamily,
+    Gamma,
+    Gaussian,
+    IsotropicGaussian,
+    Multinomial,
+    Poisson,
+    SphericalGaussian,
+)
+from bregjax.features import dendrogram_features, soft_assignments
+from bregjax.hierarchy.agglomeration import agglomerate
+from bregjax.hierarchy.costs import cluster_cost, merge_cost
+from bregjax.objectives import (
+    classification_loss,
+    cut_cost,
+    held_out_log_likelihood,
+    leave_one_out_log_likelihood,
+    ridge_loss,
+)
+from bregjax.smoothing import Blur, adding, blur, mixing, pseudo_count
+
+M, D, K = 14, 2, 3
+
+
+def truncated(theta):
+    rate = jnp.exp(theta)
+    return jnp.sum(rate + jnp.log(-jnp.expm1(-rate)))
+
+
+CASES = {
+    "gaussian": (Gaussian(), blur(0.7), lambda r: r.normal(size=(M, D)) + 10),
+    "diagonal": (
+        DiagonalGaussian(),
+        blur([0.5, 0.8]),
+        lambda r: r.normal(size=(M, D)),
+    ),
+    "isotropic": (IsotropicGaussian(), blur(0.6), lambda r: r.normal(size=(M, D))),
+    "ward": (SphericalGaussian(variance=1.7), None, lambda r: r.normal(size=(M, D))),
+    "poisson": (
+        Poisson(),
+        pseudo_count(np.ones(D), 0.5),
+        lambda r: r.poisson(2.0, (M, D)),
+    ),
+    "bernoulli": (
+        Bernoulli(),
+        mixing(np.full(D, 0.5), 0.2),
+        lambda r: r.integers(0, 2, (M, D)),
+    ),
+    "multinomial": (
+        Multinomial(),
+        mixing(np.ones(3) / 3, 0.1),
+        lambda r: r.multinomial(5, [0.2, 0.3, 0.5], M),
+    ),
+    "exponential": (
+        Exponential(),
+        adding(np.ones(D), 0.1),
+        lambda r: r.exponential(size=(M, D)),
+    ),
+    "gamma": (Gamma(), "auto", lambda r: r.gamma(2.0, size=(M, D))),
+    "own": (
+        ExponentialFamily(
+            truncated,
+            lambda row: row,
+            jnp.zeros(D),
+            log_base_measure=lambda row: -jnp.sum(jax.scipy.special.gammaln(row + 1)),
+            separable=True,
+        ),
+        pseudo_count(np.full(D, 2.0), 0.5),
+        lambda r: r.poisson(2.0, (M, D)) + 1,
+    ),
+}
+# Compilation is what these tests take: solvers are left to the slow ones.
+SOLVING = ("gamma", "own")
+every_family = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in SOLVING else ())
+        for name in sorted(CASES)
+    ],
+)
+some_families = pytest.mark.parametrize("name", ["gaussian", "multinomial", "poisson"])
+
+
+def density(name, rows, smoothed, weights):
+    """log p of rows at the weighted mean of smoothed statistics, without the library.
+
+    Args:
+        smoothed: A dictionary of the statistics of points, as the case smooths them.
+    """
+    mean = lambda values: np.average(values, axis=0, weights=weights)
+    stats = scipy.stats
+    if name in ("gaussian", "diagonal", "isotropic"):
+        centre = mean(smoothed["mean"])
+        gap = smoothed["mean"] - centre
+        spread = mean(smoothed["cov"] + gap[:, :, None] * gap[:, None, :])
+        if name == "diagonal":
+            spread = np.diag(np.diag(spread))
+        if name == "isotropic":
+            spread = np.trace(spread) / D * np.eye(D)
+        return stats.multivariate_normal(centre, spread).logpdf(rows)
+    centre = mean(smoothed["mean"])
+    if name == "ward":
+        return stats.multivariate_normal(centre, 1.7 * np.eye(D)).logpdf(rows)
+    if name == "poisson":
+        return stats.poisson(centre).logpmf(rows).sum(1)
+    if name == "bernoulli":
+        return stats.bernoulli(centre).logpmf(rows).sum(1)
+    if name == "multinomial":
+        return (rows / rows.sum(1, keepdims=True)) @ np.log(centre)
+    return stats.expon(scale=centre).logpdf(rows).sum(1)
+
+
+def smoothed_statistics(name, x):
+    m = len(x)
+    if name in ("gaussian", "diagonal", "isotropic"):
+        h = np.broadcast_to({"gaussian": 0.7, "diagonal": [0.5, 0.8]}.get(name, 0.6), D)
+        return {"mean": x, "cov": np.tile(np.diag(h**2), (m, 1, 1))}, np.ones(m)
+    if name == "poisson":
+        return {"mean": (x + 0.5) / 1.5}, np.full(m, 1.5)
+    if name == "bernoulli":
+        return {"mean": 0.8 * x + 0.1}, np.ones(m)
+    if name == "multinomial":
+        return {"mean": 0.9 * x / x.sum(1, keepdims=True) + 0.1 / 3}, np.ones(m)
+    return {"mean": x + (0.1 if name == "exponential" else 0)}, np.ones(m)
+
+
+def mixture_by_scipy(name, x, rows, labels, left_out=None):
+    """log Σ π_k p(row; τ_k) for each row, without the point `left_out`."""
+    smoothed, w = smoothed_statistics(name, x)
+    keep = np.arange(len(x)) != (-1 if left_out is None else left_out)
+    total = 0.0
+    for k in np.unique(labels[keep]):
+        mine = keep & (labels == k)
+        points = {key: value[mine] for key, value in smoothed.items()}
+        share = mine.sum() / keep.sum()
+        total = total + share * np.exp(density(name, rows, points, w[mine]))
+    return np.log(np.atleast_1d(total))
+
+
+by_scipy = pytest.mark.parametrize("name", sorted(set(CASES) - {"gamma", "own"}))
+
+
+@by_scipy
+def test_likelihoods_against_scipy(name, rng):
+    family, smoothing, draw = CASES[name]
+    x, rows = draw(rng).astype(float), draw(rng).astype(float)
+    options = {"family": family, "smoothing": smoothing}
+    tree = agglomerate(x, **options)
+    labels = tree.cut(num_clusters=K)
+    got = held_out_log_likelihood(tree, x, rows, num_clusters=K, **options)
+    expected = mixture_by_scipy(name, x, rows, labels).sum()
+    np.testing.assert_allclose(got, expected, rtol=1e-10)
+    for k in (1, K, M) if name in ("gaussian", "poisson") else (K,):
+        labels = tree.cut(num_clusters=k)
+        got = leave_one_out_log_likelihood(tree, x, num_clusters=k, **options)
+        expected = sum(
+            mixture_by_scipy(name, x, x[i : i + 1], labels, left_out=i)[0]
+            for i in range(M)
+        )
+        np.testing.assert_allclose(got, expected, rtol=1e-9)
+    shares = soft_assignments(tree, x, rows, num_clusters=K, **options)
+    np.testing.assert_allclose(shares.sum(1), 1, rtol=1e-12)
+    log_parts = np.stack(
+        [
+            mixture_by_scipy(name, x[l == k], rows, np.zeros((l == k).sum()))
+            + np.log(np.mean(l == k))
+            for l in [tree.cut(num_clusters=K)]
+            for k in range(K)
+        ],
+        axis=1,
+    )
+    expected = np.exp(log_parts - np.logaddexp.reduce(log_parts, axis=1)[:, None])
+    np.testing.assert_allclose(shares, expected, rtol=1e-8, atol=1e-12)
+
+
+@every_family
+def test_gradients(name, rng, x64):
+    """By data and by the leaves of family and smoothing, against differences."""
+    del x64
+    family, smoothing, draw = CASES[name]
+    x = draw(rng).astype(float)
+    if name in ("poisson", "multinomial", "own"):
+        x = x + 0.25
+    if name == "bernoulli":
+        x = 0.8 * x + 0.1
+    options = {"family": family, "smoothing": smoothing}
+    tree = agglomerate(x, **options)
+    if smoothing == "auto":
+        smoothing = family.for_data(x).default_smoothing(x, None)
+    weights = jnp.asarray(rng.uniform(1, 2, M))
+    children = jnp.asarray(tree.children)
+    mixed = jnp.asarray(rng.normal(size=(M, 4)))
+
+    @jax.jit
+    def loss(x, weights, leaves):
+        model, map_ = leaves
+        options = {"family": model, "smoothing": map_, "weights": weights}
+        one = leave_one_out_log_likelihood(children, x, num_clusters=K, **options)
+        two = held_out_log_likelihood(children, x, x, num_clusters=K, **options)
+        features = dendrogram_features(children, x, num_features=4, **options)
+        shares = soft_assignments(
+            children, x, num_clusters=K, temperature=2.0, **options
+        )
+        return (
+            one + 0.3 * two + jnp.vdot(mixed, features) + jnp.vdot(mixed[:, :K], shares)
+        )
+
+    leaves = (family, smoothing)
+    gradients = jax.jit(jax.grad(loss, (0, 1, 2), allow_int=True))(
+        jnp.asarray(x), weights, leaves
+    )
+    tolerance = {"rtol": 2e-5, "atol": 1e-5}
+    expected = difference(lambda z: loss(z, weights, leaves), x)
+    np.testing.assert_allclose(gradients[0], expected, **tolerance)
+    expected = difference(lambda w: loss(x, w, leaves), weights)
+    np.testing.assert_allclose(gradients[1], expected, **tolerance)
+    flat, structure = jax.tree.flatten(leaves)
+    for k, leaf in enumerate(flat):
+        if name == "own" and k == 0:
+            continue  # where solves start: no result depends on it
+
+        def along(value, k=k):
+            moved = [*flat[:k], jnp.asarray(value), *flat[k + 1 :]]
+            return loss(x, weights, jax.tree.unflatten(structure, moved))
+
+        got = jax.tree.leaves(gradients[2])[k]
+        np.testing.assert_allclose(got, difference(along, leaf), **tolerance)
+
+
+@some_families
+def test_features_are_merge_costs(name, rng):
+    family, smoothing, draw = CASES[name]
+    x, rows = draw(rng).astype(float), draw(rng)[:3].astype(float)
+    options = {"family": family, "smoothing": smoothing}
+    tree = agglomerate(x, **options)
+    features = dendrogram_features(tree, x, rows, num_features=4, **options)
+    assert features.shape == (3, 4)
+    for column, node in enumerate(tree.top_nodes(4)):
+        for i, row in enumerate(rows):
+            expected = merge_cost(x[tree.members(node)], row[None], **options)
+            np.testing.assert_allclose(features[i, column], expected, rtol=1e-8)
+
+
+@some_families
+def test_a_cut_costs_what_its_clusters_do(name, rng):
+    family, smoothing, draw = CASES[name]
+    x = draw(rng).astype(float)
+    options = {"family": family, "smoothing": smoothing}
+    tree = agglomerate(x, **options)
+    labels = tree.cut(num_clusters=K)
+    expected = sum(cluster_cost(x[labels == k], **options) for k in range(K))
+    got = cut_cost(tree, x, num_clusters=K, **options)
+    np.testing.assert_allclose(got, expected, rtol=1e-9)
+
+
+def test_kernel_density_by_hand(x64):
+    """cases.md 63: two points a distance 3 apart like h = 3; in the plane 5/√2."""
+    del x64
+    for x, best in [([[0.0], [3.0]], 3.0), ([[0.0, 0.0], [3.0, 4.0]], 5 / np.sqrt(2))]:
+        rows, children = jnp.array(x), jnp.array([[0, 1]])
+
+        @jax.jit
+        @jax.value_and_grad
+        def likelihood(h, x=rows, children=children):
+            return leave_one_out_log_likelihood(
+                children, x, family=Gaussian(), smoothing=Blur(h), num_clusters=2
+            )
+
+        d = len(x[0])
+        distance = np.linalg.norm(np.diff(x, axis=0))
+        h = 1.7
+        by_hand = 2 * (
+            -0.5 * distance**2 / h**2 - d * np.log(h) - d / 2 * np.log(2 * np.pi)
+        )
+        np.testing.assert_allclose(likelihood(h)[0], by_hand, rtol=1e-12)
+        np.testing.assert_allclose(likelihood(best)[1], 0, atol=1e-12)
+        assert likelihood(0.9 * best)[1] > 0 > likelihood(1.1 * best)[1]
+
+
+def test_a_rest_of_zeros_is_a_rest_of_zeros():
+    """Nothing is subtracted: without the 5 the rate is 0, and 5 has no likelihood."""
+    x = np.array([[5.0], [0.0], [0.0]])
+    tree = agglomerate(x, family="poisson")
+    options = {"family": "poisson", "smoothing": None}
+    assert leave_one_out_log_likelihood(tree, x, num_clusters=1, **options) == -np.inf
+    # With a row alone in its cluster, that cluster drops out: 5 under the zeros.
+    assert leave_one_out_log_likelihood(tree, x, num_clusters=2, **options) == -np.inf
+
+
+def test_boundary_means_have_finite_derivatives(x64):
+    """Both at 0: no NaN, and 0 where nothing can change."""
+    del x64
+    x = jnp.array([[0.0, 3.0], [0.0, 4.0], [0.0, 9.0], [0.0, 10.0]])
+    tree = agglomerate(np.asarray(x), family="poisson")
+
+    @jax.jit
+    def likelihood(x, weights):
+        return leave_one_out_log_likelihood(
+            tree, x, family=Poisson(), smoothing=None, num_clusters=2, weights=weights
+        )
+
+    by_x, by_weight = jax.grad(likelihood, (0, 1))(x, jnp.ones(4))
+    assert not np.any(np.isnan(by_x))
+    assert np.all(np.isfinite(by_x[:, 1]))
+    expected = difference(lambda w: likelihood(x, w), np.ones(4))
+    np.testing.assert_allclose(by_weight, expected, rtol=1e-6)
+
+
+def test_supervised_losses_by_hand():
+    """Two clusters of two: each row is told by the other row of its cluster."""
+    hard = np.repeat(np.eye(2), 2, axis=0)
+    labels = np.array([0, 0, 1, 1])
+    loss = classification_loss(hard, labels, num_classes=2, pseudo_count=1.0)
+    np.testing.assert_allclose(loss, -np.log((1 + 0.5) / (1 + 1)), rtol=1e-6)
+    alone = classification_loss(np.eye(4), labels, num_classes=2)
+    np.testing.assert_allclose(alone, np.log(2), rtol=1e-6)
+    # F = Y centred and scaled to ±1: A = ½/(1 + λ), and 1 − 1/(1 + λ) is left.
+    feature = np.array([[0.0], [0.0], [5.0], [5.0]])
+    loss = ridge_loss(feature, labels, num_classes=2, ridge=0.25)
+    np.testing.assert_allclose(loss, 1 - 1 / 1.25, rtol=1e-6)
+    constant = ridge_loss(np.ones((4, 1)), labels, num_classes=2)
+    np.testing.assert_allclose(constant, 1)
+    slope = jax.grad(lambda f: ridge_loss(f, labels, num_classes=2))(jnp.ones((4, 2)))
+    assert np.all(np.isfinite(slope))
+
+
+def test_temperatures(rng):
+    x = rng.normal(size=(M, D))
+    tree = agglomerate(x, family="gaussian")
+    shares = lambda t: soft_assignments(
+        tree, x, family="gaussian", num_clusters=K, temperature=t
+    )
+    np.testing.assert_allclose(shares(1e-6).max(1), 1)
+    np.testing.assert_array_equal(shares(1e-6).argmax(1), shares(1.0).argmax(1))
+    np.testing.assert_allclose(shares(1e9), 1 / K, rtol=1e-6)
+
+
+def test_prediction_by_likelihood(rng):
+    """cases.md 45: between rates 2 and 20 the boundary is 18/ln 10 = 7.817."""
+    del rng
+    x = np.array([[2.0], [20.0]])
+    tree = agglomerate(x, family="poisson")
+    shares = soft_assignments(
+        tree, x, np.array([[7.0], [8.0]]), family="poisson", num_clusters=2
+    )
+    np.testing.assert_array_equal(shares.argmax(1), [0, 1])
+
+
+def test_errors(rng):
+    x = rng.poisson(2, size=(6, 2)).astype(float)
+    tree = agglomerate(x, family="poisson")
+    with pytest.raises(ValueError, match="`rows` must be non-negative.*row 0, column"):
+        soft_assignments(tree, x, -x - 1, family="poisson", num_clusters=2)
+    with pytest.raises(ValueError, match="`rows` must have 2 columns"):
+        soft_assignments(tree, x, np.ones((3, 5)), family="poisson", num_clusters=2)
+    with pytest.raises(ValueError, match="`num_features` must be from 1 to 5"):
+        dendrogram_features(tree, x, family="poisson", num_features=6)
+    with pytest.raises(ValueError, match="`temperature` must be positive"):
+        soft_assignments(tree, x, family="poisson", num_clusters=2, temperature=0)
+    with pytest.raises(ValueError, match="`num_clusters` must be from 1 to 6"):
+        leave_one_out_log_likelihood(tree, x, family="poisson", num_clusters=7)
+    with pytest.raises(ValueError, match="two rows at least"):
+        leave_one_out_log_likelihood(
+            np.zeros((0, 2), int), x[:1], family="poisson", num_clusters=1
+        )

@@ -1,0 +1,107 @@
+"""Support of clusters by resampling, against a loop over eager trees."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from trees import leaf_sets
+
+from bregjax.families import DiagonalGaussian, ExponentialFamily, Gamma, Poisson
+from bregjax.hierarchy.agglomeration import agglomerate
+from bregjax.smoothing import blur
+from bregjax.support import support_values
+
+M = 16
+
+
+def test_columns_against_a_loop(rng):
+    """The same columns, drawn by the same keys, a tree at a time."""
+    x = rng.normal(size=(M, 5)) + np.repeat(np.eye(2), M // 2, 0) @ np.ones((2, 5)) * 2
+    bandwidth = rng.uniform(0.3, 1, 5)
+    options = {"family": DiagonalGaussian()}
+    tree = agglomerate(x, smoothing=blur(bandwidth), **options)
+    got = support_values(
+        tree,
+        x,
+        smoothing=blur(bandwidth),
+        resampled="columns",
+        num_replicates=20,
+        key=5,
+        **options,
+    )
+    found = np.zeros(M - 1)
+    for key in jax.random.split(jax.random.key(5), 20):
+        with jax.enable_x64(True):
+            columns = np.asarray(jax.random.randint(key, (5,), 0, 5))
+        other = agglomerate(
+            x[:, columns], smoothing=blur(bandwidth[columns]), **options
+        )
+        found += [s in leaf_sets(other)[M:] for s in leaf_sets(tree)[M:]]
+    np.testing.assert_array_equal(got, found / 20)
+    assert got[-1] == 1
+
+
+@pytest.mark.parametrize("resampled", ["columns", "points"])
+def test_clear_clusters_are_supported(resampled, rng):
+    """Two clusters that all columns show; what noise made inside them is not."""
+    x = rng.normal(size=(M, 8)) + 8 * (np.arange(M) < M // 2)[:, None]
+    for family in ("ward", "diagonal_gaussian"):
+        tree = agglomerate(x, family=family)
+        values = support_values(tree, x, family=family, resampled=resampled)
+        halves = [len(s) == M // 2 for s in leaf_sets(tree)[M:]]
+        assert values[-1] == 1
+        np.testing.assert_array_equal(values[halves], 1)
+        assert np.min(values) < 0.9
+        assert np.all((values >= 0) & (values <= 1))
+
+
+def test_families(rng):
+    for family, x, kinds in [
+        (Poisson(), rng.poisson(4, size=(10, 4)) + 1.0, ["columns"]),
+        ("multinomial", rng.multinomial(20, np.ones(4) / 4, 10), ["points"]),
+    ]:
+        tree = agglomerate(x, family=family)
+        for resampled in kinds:
+            values = support_values(
+                tree, x, family=family, resampled=resampled, num_replicates=7
+            )
+            np.testing.assert_allclose(values * 7, np.round(values * 7), atol=1e-9)
+
+
+@pytest.mark.slow
+def test_pairs_of_statistics_a_column(rng):
+    x = rng.gamma(2, size=(10, 4))
+    tree = agglomerate(x, family="gamma")
+    values = support_values(
+        tree, x, family=Gamma(), resampled="columns", num_replicates=7
+    )
+    assert values[-1] == 1
+
+
+def test_progress_in_ragged_batches(rng, monkeypatch, capsys):
+    monkeypatch.setattr("bregjax.support._BATCH_ENTRIES", 3 * 10**2)
+    x = rng.normal(size=(10, 3))
+    tree = agglomerate(x, family="ward")
+    options = {"family": "ward", "resampled": "points", "num_replicates": 8}
+    values = support_values(tree, x, progress=True, **options)
+    assert "8.00/8.00" in capsys.readouterr().err
+    monkeypatch.setattr("bregjax.support._MANY_POINTS", 5)
+    np.testing.assert_array_equal(support_values(tree, x, **options), values)
+
+
+def test_errors(rng):
+    x = rng.poisson(3, size=(8, 3)) + 1.0
+    tree = agglomerate(x, family="poisson")
+    options = {"resampled": "columns"}
+    with pytest.raises(ValueError, match='"points" for Gaussian.*no sums over columns'):
+        support_values(tree, x, family="gaussian", **options)
+
+    def uneven(theta):
+        """Binomial counts out of 20, 30 and 40."""
+        return jnp.sum(jnp.array([20.0, 30.0, 40.0]) * jax.nn.softplus(theta))
+
+    family = ExponentialFamily(uneven, lambda row: row, jnp.zeros(3), separable=True)
+    with pytest.raises(ValueError, match="treats columns differently"):
+        support_values(tree, x, family=family, **options)
+    with pytest.raises(ValueError, match="`resampled` must be one of"):
+        support_values(tree, x, family="poisson", resampled="rows")  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,153 @@
+"""jit, vmap and derivatives of the public functions, and no second trace."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bregjax as bj
+from bregjax.objectives import (
+    cut_cost,
+    held_out_log_likelihood,
+    leave_one_out_log_likelihood,
+)
+from bregjax.smoothing import Blur
+from bregjax.soft_trees import sequence_log_prob
+
+M, D, K = 10, 2, 3
+FAMILY = bj.DiagonalGaussian()
+
+# Functions of (children, x, weights, bandwidth), each differentiable in the last three.
+FUNCTIONS = {
+    "replay": lambda tree, x, **options: bj.replay(tree, x, **options),
+    "cut_cost": lambda tree, x, **options: cut_cost(tree, x, num_clusters=K, **options),
+    "features": lambda tree, x, **options: bj.dendrogram_features(
+        tree, x, num_features=4, **options
+    ),
+    "assignments": lambda tree, x, **options: bj.soft_assignments(
+        tree, x, num_clusters=K, **options
+    ),
+    "leave_one_out": lambda tree, x, **options: leave_one_out_log_likelihood(
+        tree, x, num_clusters=K, **options
+    ),
+    "held_out": lambda tree, x, **options: held_out_log_likelihood(
+        tree, x, x + 0.1, num_clusters=K, **options
+    ),
+    "log_prob": lambda tree, x, **options: sequence_log_prob(tree, x, **options),
+}
+
+
+def summary(name, children, x, weights, bandwidth):
+    options = {"family": FAMILY, "smoothing": Blur(bandwidth), "weights": weights}
+    out = FUNCTIONS[name](children, x, **options)
+    return jnp.sum(jnp.sin(out + jnp.arange(out.size).reshape(out.shape)))
+
+
+@pytest.fixture
+def arguments(rng, x64):
+    del x64
+    x = rng.normal(size=(M, D)) + 2
+    weights = rng.uniform(1, 2, M)
+    tree = bj.agglomerate(x, family=FAMILY, smoothing=bj.blur(0.5), weights=weights)
+    return jnp.asarray(tree.children), jnp.asarray(x), jnp.asarray(weights), 0.5
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_modes_agree(name, arguments):
+    """Forward against reverse, second order against differences, a batch, one trace."""
+    children, *numbers = arguments
+    numbers = [jnp.asarray(n) for n in numbers]
+    chex.clear_trace_counter()
+
+    @jax.jit
+    @chex.assert_max_traces(n=1)
+    def everything(children, x, weights, bandwidth):
+        f = lambda *args: summary(name, children, *args)
+        gradient = jax.grad(f, (0, 1, 2))(x, weights, bandwidth)
+        direction = (jnp.cos(x), jnp.sin(weights), jnp.ones_like(bandwidth))
+        value, along = jax.jvp(f, (x, weights, bandwidth), direction)
+        second = jax.jvp(lambda h: jax.grad(f, 2)(x, weights, h), (bandwidth,), (1.0,))
+        hessian = jax.hessian(f, 2)(x, weights, bandwidth)
+        return value, gradient, direction, along, second[1], hessian
+
+    value, gradient, direction, along, second, hessian = everything(children, *numbers)
+    expected = sum(jnp.vdot(g, d) for g, d in zip(gradient, direction, strict=True))
+    np.testing.assert_allclose(along, expected, rtol=1e-9)
+    np.testing.assert_allclose(second, hessian, rtol=1e-9)
+    x, weights, bandwidth = numbers
+    step = 1e-5
+    slopes = [
+        everything(children, x, weights, bandwidth + s)[1][2] for s in (step, -step)
+    ]
+    np.testing.assert_allclose(second, (slopes[0] - slopes[1]) / (2 * step), rtol=1e-5)
+    batch = jax.vmap(everything, in_axes=(None, 0, None, 0))
+    both = batch(children, jnp.stack([x, x + 1]), weights, jnp.stack([bandwidth] * 2))
+    np.testing.assert_allclose(both[0][0], value, rtol=1e-9)
+    np.testing.assert_allclose(both[1][0][0], gradient[0], rtol=1e-7, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["features", "assignments", "leave_one_out"])
+def test_eager_calls_are_float64_and_the_same(name, arguments):
+    children, x, weights, bandwidth = arguments
+    expected = FUNCTIONS[name](
+        children, x, family=FAMILY, smoothing=Blur(bandwidth), weights=weights
+    )
+    with jax.enable_x64(False):
+        got = FUNCTIONS[name](
+            np.asarray(children),
+            np.asarray(x),
+            family=FAMILY,
+            smoothing=bj.blur(bandwidth),
+            weights=np.asarray(weights),
+        )
+    assert isinstance(got, np.ndarray)
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+def test_batches_of_data_weights_and_bandwidths(rng, x64):
+    """Trees, and what is made of them, in one call each."""
+    del x64
+    x = jnp.asarray(rng.normal(size=(3, M, D)))
+    weights = jnp.asarray(rng.uniform(1, 2, (3, M)))
+    bandwidths = jnp.array([0.3, 0.5, 0.9])
+
+    @jax.jit
+    @jax.vmap
+    def of_one(x, weights, bandwidth):
+        options = {"family": FAMILY, "smoothing": Blur(bandwidth), "weights": weights}
+        tree = bj.agglomerate(x, **options)
+        likelihood = leave_one_out_log_likelihood(tree, x, num_clusters=K, **options)
+        return tree, likelihood
+
+    trees, likelihoods = of_one(x, weights, bandwidths)
+    for k in range(3):
+        options = {
+            "family": FAMILY,
+            "smoothing": bj.blur(bandwidths[k]),
+            "weights": weights[k],
+        }
+        one = bj.agglomerate(x[k], **options)
+        np.testing.assert_array_equal(trees.children[k], one.children)
+        expected = leave_one_out_log_likelihood(one, x[k], num_clusters=K, **options)
+        np.testing.assert_allclose(likelihoods[k], expected, rtol=1e-10)
+
+
+def test_the_gradient_with_the_tree_held_fixed_is_the_gradient(rng, x64):
+    """Where no merges tie: against differences in which the tree is found anew."""
+    del x64
+    x = rng.normal(size=(M, D))
+
+    def objective(bandwidth):
+        options = {"family": FAMILY, "smoothing": bj.blur(bandwidth)}
+        tree = bj.agglomerate(x, **options)
+        return cut_cost(tree, x, num_clusters=K, **options)
+
+    tree = bj.agglomerate(x, family=FAMILY, smoothing=bj.blur(0.5))
+    fixed = lambda h: cut_cost(
+        tree, x, num_clusters=K, family=FAMILY, smoothing=Blur(h)
+    )
+    step = 1e-5
+    expected = (objective(0.5 + step) - objective(0.5 - step)) / (2 * step)
+    np.testing.assert_allclose(jax.grad(fixed)(0.5), expected, rtol=1e-7)

@@ -1,0 +1,164 @@
+"""Tuning ends where it should, from near and far, inside its constraints."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from bregjax._result import Result
+from bregjax.families import Gaussian, Poisson
+from bregjax.moments import Moments
+from bregjax.objectives import held_out_log_likelihood
+from bregjax.smoothing import (
+    Adding,
+    Blur,
+    Constraint,
+    Mixing,
+    PseudoCount,
+    bernstein,
+    blur,
+    from_unconstrained,
+    mixing,
+    pseudo_count,
+    to_unconstrained,
+)
+from bregjax.tuning import tune_smoothing
+
+MAPS = [
+    Blur(np.float64(0.3)),
+    Blur(np.array([1e-5, 3e4])),
+    Blur(np.array([[1.0, 2.0], [-0.5, 0.3]])),
+    bernstein(4, 100.0),
+    mixing(np.array([1.0, 2.0]), 0.999),
+    Mixing(
+        Moments(np.array([1.0, -2.0]), np.array([[2.0, 0.3], [0.3, 0.4]])),
+        np.float64(1e-7),
+        (Constraint.REAL, Constraint.POSITIVE_DEFINITE),
+    ),
+    PseudoCount(np.array([0.2, 0.8]), np.float64(3.0), (Constraint.SIMPLEX,)),
+    Adding(np.ones(2), np.float64(1e-3), (Constraint.POSITIVE,)),
+]
+
+
+@pytest.mark.parametrize("number", range(len(MAPS)))
+def test_there_and_back(number, rng, x64):
+    del x64
+    smoothing = MAPS[number]
+    free = to_unconstrained(smoothing)
+    back = from_unconstrained(free, smoothing)
+    if isinstance(smoothing, Blur) and smoothing.bandwidth.ndim == 2:
+        square = lambda b: np.asarray(b.bandwidth @ b.bandwidth.T)
+        np.testing.assert_allclose(square(back), square(smoothing), rtol=1e-12)
+    else:
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), back, smoothing
+        )
+    moved = [x + rng.normal(size=x.shape) * 5 for x in free]
+    moved = from_unconstrained(moved, smoothing)
+    kinds = jax.tree.leaves(smoothing.constraints())
+    for kind, leaf in zip(kinds, jax.tree.leaves(moved), strict=True):
+        if kind is Constraint.POSITIVE:
+            assert np.all(leaf > 0)
+        elif kind is Constraint.UNIT_INTERVAL:
+            assert np.all((leaf > 0) & (leaf < 1))
+        elif kind is Constraint.SIMPLEX:
+            np.testing.assert_allclose(np.sum(leaf), 1, rtol=1e-12)
+        elif kind is Constraint.POSITIVE_DEFINITE:
+            assert np.all(np.linalg.eigvalsh(leaf) > 0)
+        elif kind is Constraint.INVERTIBLE:
+            assert np.linalg.det(leaf) != 0
+
+
+@pytest.mark.parametrize("start", [1e-3, 1e3])
+@pytest.mark.parametrize(
+    ("x", "best"), [([[0.0], [3.0]], 3.0), ([[0.0, 0.0], [3.0, 4.0]], 5 / np.sqrt(2))]
+)
+def test_two_points(start, x, best):
+    """cases.md 63: from far away, above 0 at each step, within 1 %."""
+    found = tune_smoothing(
+        np.array(x), family=Gaussian(), num_clusters=2, smoothing=blur(start)
+    )
+    assert found.result == Result.CONVERGED
+    np.testing.assert_allclose(found.smoothing.bandwidth, best, rtol=1e-3)
+    assert found.value == found.history.max()
+    assert np.all(np.isfinite(found.history))
+
+
+def test_optimizers_agree(rng):
+    """Also one that wants the value and the function."""
+    x = np.concatenate([rng.normal(size=(15, 2)), rng.normal(size=(15, 2)) + 4])
+    tuned = [
+        tune_smoothing(
+            x, family="diagonal_gaussian", num_clusters=2, optimizer=optimizer
+        )
+        for optimizer in (None, optax.adam(0.1), optax.lbfgs())
+    ]
+    for other in tuned[1:]:
+        assert other.result == Result.CONVERGED
+        np.testing.assert_allclose(other.value, tuned[0].value, rtol=1e-3)
+
+
+@pytest.mark.parametrize("start", [1e-5, 1e5])
+def test_ten_powers_of_ten(start, rng):
+    x = np.concatenate([rng.normal(size=(12, 2)), rng.normal(size=(12, 2)) + 5])
+    near = tune_smoothing(x, family="gaussian", num_clusters=24)
+    far = tune_smoothing(x, family="gaussian", num_clusters=24, smoothing=blur(start))
+    np.testing.assert_allclose(
+        far.smoothing.bandwidth, near.smoothing.bandwidth, rtol=1e-2
+    )
+
+
+def test_duplicates_end_at_the_floor():
+    x = np.array([[0.0], [0.0], [5.0], [5.0], [9.0], [9.0]])
+    with pytest.warns(UserWarning, match="largest at the floor"):
+        found = tune_smoothing(
+            x, family="gaussian", num_clusters=6, smoothing=blur(0.1), floor=1e-4
+        )
+    assert found.result == Result.BOUNDARY
+    np.testing.assert_allclose(found.smoothing.bandwidth, 1e-4, rtol=1e-9)
+
+
+def test_other_maps(rng):
+    """α of proportions, pseudo-counts, a full matrix: each better than its start."""
+    words = rng.multinomial(8, rng.dirichlet(np.ones(5), 3)[rng.integers(0, 3, 24)])
+    counts = rng.poisson(rng.gamma(1, 3, (3, 4))[rng.integers(0, 3, 24)])
+    points = rng.normal(size=(24, 2)) @ np.array([[3.0, 2.9], [0.0, 0.2]])
+    for x, family, smoothing in [
+        (words, "multinomial", bernstein(5, 24)),
+        (counts, Poisson(), pseudo_count(counts.mean(0), 5.0)),
+        (points, "gaussian", blur(np.eye(2))),
+    ]:
+        found = tune_smoothing(
+            x, family=family, num_clusters=3, smoothing=smoothing, max_steps=60
+        )
+        assert found.value > found.history[0]
+        assert found.result in (Result.CONVERGED, Result.STEP_LIMIT)
+
+
+def test_an_objective_of_ones_own(rng):
+    x, rows = rng.normal(size=(20, 2)), rng.normal(size=(20, 2))
+
+    def held_out(tree, x, **options):
+        return held_out_log_likelihood(tree, x, rows, **options)
+
+    found = tune_smoothing(x, family="gaussian", num_clusters=2, objective=held_out)
+    expected = held_out(
+        found.tree, x, family="gaussian", smoothing=found.smoothing, num_clusters=2
+    )
+    np.testing.assert_allclose(found.value, expected, rtol=1e-10)
+
+
+def test_errors(rng):
+    x = rng.normal(size=(6, 2))
+    with pytest.raises(ValueError, match="something to tune"):
+        tune_smoothing(x, family="ward", num_clusters=2)
+    with pytest.raises(TypeError, match="outside jit"):
+        jax.jit(lambda x: tune_smoothing(x, family="gaussian", num_clusters=2).value)(x)
+    with pytest.raises(ValueError, match="finite where tuning starts"):
+        tune_smoothing(
+            x,
+            family="gaussian",
+            num_clusters=2,
+            objective=lambda *_, smoothing, **__: smoothing.bandwidth * jnp.nan,
+        )
