@@ -1,7 +1,6 @@
 """How rows of data become leaves of a cluster model: all that clustering asks for."""
 
 import abc
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -33,10 +32,14 @@ class DataModel(abc.ABC):
         """What a cluster is and what a merge costs."""
 
     @abc.abstractmethod
-    def log_densities(self, clusters: PyTree) -> Callable[[Array], Array]:
-        """From settled states of k clusters to log p(x; τ_k) of a row x, `[k]`.
+    def density_parameters(self, clusters: PyTree) -> PyTree:
+        """What log-densities need of each of k clusters, `[k, ...]`, from states."""
 
-        In nats; of the row itself, which no smoothing touches.
+    @abc.abstractmethod
+    def log_densities(self, row: Array, parameters: PyTree) -> Array:
+        """log p(x; τ_k) of a row x under each cluster, `[k]`, in nats.
+
+        Of the row itself, which no smoothing touches.
         """
 
     @property
@@ -116,14 +119,18 @@ class FunctionModel(DataModel):
         """Proposition 3.8 with this function."""
         return BregmanModel(self.function)
 
-    def log_densities(self, clusters: MeanState) -> Callable[[Array], Array]:
+    def density_parameters(self, clusters: MeanState) -> Array:
+        """The means."""
+        return clusters.mean
+
+    def log_densities(self, row: Array, parameters: Array) -> Array:
         """−B_f(x, τ_k): the log-density up to a term in x alone, if f has a family.
 
         References:
             Banerjee, Merugu, Dhillon, Ghosh (2005), Clustering with Bregman
             Divergences, Theorem 4.
         """
-        return lambda row: -divergences_from(self.function, row, clusters.mean)
+        return -divergences_from(self.function, row, parameters)
 
     @property
     def ward_scale(self) -> DataLike | None:

@@ -13,8 +13,9 @@ from bregjax._problem import (
     resolve_rows,
 )
 from bregjax._typing import Array, DataLike
+from bregjax.hierarchy._blocks import map_rows
 from bregjax.hierarchy._search import take
-from bregjax.hierarchy.cut_states import clusters_at, clusters_of_cut, map_rows
+from bregjax.hierarchy.cut_states import clusters_at, clusters_of_cut
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import children_of
 from bregjax.smoothing import StatisticMap
@@ -150,9 +151,11 @@ def _responsibilities(
 ) -> Array:
     clusters, _ = clusters_of_cut(problem, children, num_clusters)
     log_share = jnp.log(clusters.weights) - jnp.log(jnp.sum(clusters.weights))
-    log_densities = problem.data_model.log_densities(clusters.states)
+    model = problem.data_model
+    parameters = model.density_parameters(clusters.states)
 
     def shares(row):
-        return jax.nn.softmax((log_share + log_densities(row)) / temperature)
+        scores = log_share + model.log_densities(row, parameters)
+        return jax.nn.softmax(scores / temperature)
 
     return map_rows(shares, rows, num_clusters * (rows.size // rows.shape[0]))

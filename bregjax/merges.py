@@ -164,8 +164,9 @@ def _downwards(merges: Merges, own: Array, divide: Callable) -> Array:
     def step(k, nodes):
         t = last - k
         pair = merges.children[t]
-        to_a, to_b = divide(t, nodes[merges.first + t])
-        return nodes.at[pair[0]].add(to_a).at[pair[1]].add(to_b)
+        shares = divide(t, nodes[merges.first + t])
+        # Both rows at once: between two updates XLA copies all nodes, at every step.
+        return nodes.at[pair].add(jnp.stack(shares))
 
     return jax.lax.fori_loop(0, last + 1, step, own)
 

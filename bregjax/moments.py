@@ -1,7 +1,6 @@
 """Means and centred covariances of weighted points: what Gaussian clusters hold."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +13,7 @@ from bregjax._typing import Array
 from bregjax.cluster_model import weighted_mean
 from bregjax.merges import Merges
 
-__all__ = ["Form", "Moments", "normal_log_densities", "pool", "pool_along", "scatter"]
+__all__ = ["Form", "Moments", "Normals", "pool", "pool_along", "scatter"]
 
 Form = Literal["full", "diagonal", "spherical"]
 
@@ -127,28 +126,49 @@ def pool_along(merges: Merges, weights: Array, leaves: Moments) -> Moments:
     return Moments(mean, covariance, leaves.form)
 
 
-def normal_log_densities(moments: Moments) -> Callable[[Array], Array]:
-    """From a row x `[d]` to log N(x; μ_k, Σ_k) `[k]`, by differences from the means."""
-    mean, covariance = moments.mean, moments.covariance
-    d = mean.shape[-1]
-    if moments.form == "full":
-        factor = jnp.linalg.cholesky(covariance)
-        deviation = jnp.diagonal(factor, axis1=-2, axis2=-1)
-        log_det = 2 * jnp.sum(jnp.log(deviation), axis=-1)
-    else:
-        variance = covariance if moments.form == "diagonal" else covariance[..., None]
-        log_det = jnp.sum(jnp.broadcast_to(jnp.log(variance), mean.shape), axis=-1)
+@register_pytree
+@dataclass(frozen=True)
+class Normals:
+    """Normal distributions, ready for the densities of many points.
 
-    def log_densities(row: Array) -> Array:
-        gap = row[None] - mean
+    Attributes:
+        mean: μ `[k, d]`.
+        root: L⁻¹ of Σ = L Lᵀ `[k, d, d]`, or 1/σ `[k, d]`.
+        log_norm: −½ (log det Σ + d log 2π), `[k]`.
+    """
+
+    mean: Array
+    root: Array
+    log_norm: Array
+
+    @classmethod
+    def of(cls, moments: Moments) -> "Normals":
+        """The normal distributions of these moments, `[k]`."""
+        mean, covariance = moments.mean, moments.covariance
         if moments.form == "full":
-            gap = triangular_solve(factor, gap[..., None], left_side=True, lower=True)
-            distance = jnp.sum(gap**2, axis=(-2, -1))
+            factor = jnp.linalg.cholesky(covariance)
+            eye = jnp.broadcast_to(
+                jnp.eye(mean.shape[-1], dtype=mean.dtype), factor.shape
+            )
+            root = triangular_solve(factor, eye, left_side=True, lower=True)
+            scale = jnp.diagonal(factor, axis1=-2, axis2=-1)
         else:
-            distance = jnp.sum(gap**2 / variance, axis=-1)
-        return -0.5 * (distance + log_det + d * math.log(2 * math.pi))
+            variance = (
+                covariance if moments.form == "diagonal" else covariance[..., None]
+            )
+            scale = jnp.sqrt(jnp.broadcast_to(variance, mean.shape))
+            root = 1 / scale
+        log_norm = -0.5 * mean.shape[-1] * math.log(2 * math.pi)
+        return cls(mean, root, log_norm - jnp.sum(jnp.log(scale), axis=-1))
 
-    return log_densities
+    def log_densities(self, x: Array) -> Array:
+        """log N(x; μ_k, Σ_k) of a point `[d]`, `[k]`, by differences from the means."""
+        gap = x[None] - self.mean
+        if self.root.ndim > gap.ndim:
+            white = jnp.einsum("kij,kj->ki", self.root, gap, precision="highest")
+        else:
+            white = self.root * gap
+        return self.log_norm - 0.5 * jnp.sum(white**2, axis=-1)
 
 
 def _expand(x: Array, axes: int) -> Array:

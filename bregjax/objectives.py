@@ -11,11 +11,9 @@ from jax.scipy.special import logsumexp
 
 from bregjax._problem import FamilyLike, Problem, evaluate, resolve, resolve_rows
 from bregjax._typing import Array, DataLike
-from bregjax.hierarchy.cut_states import (
-    clusters_of_cut,
-    clusters_without,
-    map_rows,
-)
+from bregjax.hierarchy._blocks import map_rows
+from bregjax.hierarchy._search import take
+from bregjax.hierarchy.cut_states import clusters_of_cut, clusters_without
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import children_of, replay
 from bregjax.smoothing import StatisticMap
@@ -228,25 +226,33 @@ def _held_out(
 ) -> Array:
     clusters, _ = clusters_of_cut(problem, children, num_clusters)
     log_share = jnp.log(clusters.weights) - jnp.log(jnp.sum(clusters.weights))
-    log_densities = problem.data_model.log_densities(clusters.states)
-    log_likelihood = lambda row: logsumexp(log_share + log_densities(row))
+    model = problem.data_model
+    parameters = model.density_parameters(clusters.states)
+    log_likelihood = lambda row: logsumexp(
+        log_share + model.log_densities(row, parameters)
+    )
     return jnp.sum(map_rows(log_likelihood, rows, num_clusters * rows[0].size))
 
 
 def _leave_one_out(problem: Problem, children: Array, *, num_clusters: int) -> Array:
     clusters, labels = clusters_of_cut(problem, children, num_clusters)
     rests, there = clusters_without(problem, children, num_clusters)
-    log_densities = problem.data_model.log_densities(clusters.states)
+    model = problem.data_model
+    # All in one: what factorises matrices does so once, see `map_rows`.
+    join = lambda a, b: jnp.concatenate([a, b])
+    states = jax.tree.map(join, clusters.states, rests.states)
+    parameters = model.density_parameters(states)
+    of_clusters = take(parameters, slice(None, num_clusters))
+    of_rests = take(parameters, slice(num_clusters, None))
 
     def log_likelihood(point):
-        row, label, rest, is_there = point
-        one = jax.tree.map(lambda leaf: leaf[None], rest.states)
-        of_rest = problem.data_model.log_densities(one)(row)[0] + jnp.log(rest.weights)
-        terms = jnp.log(clusters.weights) + log_densities(row)
-        own = jnp.where(is_there, of_rest, -jnp.inf)
-        return logsumexp(terms.at[label].set(own))
+        row, label, rest, weight, is_there = point
+        one = jax.tree.map(lambda leaf: leaf[None], rest)
+        own = jnp.log(weight) + model.log_densities(row, one)[0]
+        terms = jnp.log(clusters.weights) + model.log_densities(row, of_clusters)
+        return logsumexp(terms.at[label].set(jnp.where(is_there, own, -jnp.inf)))
 
-    points = (problem.rows, labels, rests, there)
+    points = (problem.rows, labels, of_rests, rests.weights, there)
     entries = num_clusters * problem.rows[0].size
     by_row = map_rows(log_likelihood, points, entries)
     others = jnp.sum(problem.weights) - problem.weights

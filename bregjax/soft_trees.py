@@ -10,8 +10,8 @@ from bregjax._checks import as_key, is_concrete
 from bregjax._problem import FamilyLike, Problem, build_leaves, evaluate, resolve
 from bregjax._typing import Array, ArrayLike, DataLike
 from bregjax.cluster_model import ClusterModel
+from bregjax.hierarchy._blocks import map_rows
 from bregjax.hierarchy._search import take
-from bregjax.hierarchy.cut_states import map_rows
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import children_of, node_states, replay_costs
 from bregjax.smoothing import StatisticMap

@@ -84,22 +84,34 @@ def _whiten(y: Array, delta: Array) -> tuple[Array, Array, Array]:
     return root, symmetric_part(whitened), exists
 
 
-@jax.custom_jvp
 def identity_remainder(a: Array) -> Array:
     """B(I + A, I) = tr A − log det(I + A) of symmetric A; inf if not I + A > 0."""
+    return _remainder_and_inverse(a)[0]
+
+
+@jax.custom_jvp
+def _remainder_and_inverse(a: Array) -> tuple[Array, Array]:
+    """B(I + A, I) and (I + A)⁻¹, by one factorisation.
+
+    With two that do not wait for each other, a compiled loop can lock up on a CPU.
+    """
     lower, exists = _factor(a + _identity_like(a))
     squares = jnp.sum(jnp.tril(lower, -1) ** 2, -1)
     excess = jnp.diagonal(a, axis1=-2, axis2=-1) - squares
     terms = squares + burg_remainder(jnp.ones_like(excess), excess)
-    return jnp.where(exists, jnp.sum(terms, -1), jnp.inf)
+    root = _invert_factor(lower)
+    inverse = _multiply(_transpose(root), root)
+    return jnp.where(exists, jnp.sum(terms, -1), jnp.inf), inverse
 
 
-@identity_remainder.defjvp
-def _identity_remainder_jvp(primals, tangents):
+@_remainder_and_inverse.defjvp
+def _remainder_and_inverse_jvp(primals, tangents):
     # The slope I − (I + A)⁻¹ = (I + A)⁻¹A, without the difference.
     (a,), (da,) = primals, tangents
-    slope = symmetric_part(_multiply(_inverse(a + _identity_like(a)), a))
-    return identity_remainder(a), jnp.sum(slope * da, (-1, -2))
+    value, inverse = _remainder_and_inverse(a)
+    slope = symmetric_part(_multiply(inverse, a))
+    d_inverse = -_multiply(inverse, _multiply(da, inverse))
+    return (value, inverse), (jnp.sum(slope * da, (-1, -2)), d_inverse)
 
 
 @jax.custom_jvp

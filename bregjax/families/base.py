@@ -1,7 +1,6 @@
 """Exponential families: what is given, and all that follows from it."""
 
 import abc
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +12,7 @@ from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.convex import ConjugateSolution, bregman_remainder, conjugate
 from bregjax.data_model import DataModel
-from bregjax.families._densities import by_natural
+from bregjax.families._densities import by_natural, naturals_of
 from bregjax.families.check import CheckReport, check_family
 from bregjax.families.natural_model import NaturalModel
 
@@ -182,9 +181,13 @@ class Family(DataModel):
         """Clusters with cost Σ w B_ψ*(τ, mean of τ): the log-likelihood lost."""
         return NaturalModel(self)
 
-    def log_densities(self, clusters: PyTree) -> Callable[[Array], Array]:
-        """⟨T(x), θ_k⟩ − ψ(θ_k) + log h(x) of a row x, `[k]`."""
-        return by_natural(self, clusters)
+    def density_parameters(self, clusters: PyTree) -> PyTree:
+        """Natural parameters and ψ of them."""
+        return naturals_of(self, clusters)
+
+    def log_densities(self, row: Array, parameters: PyTree) -> Array:
+        """⟨T(x), θ_k⟩ − ψ(θ_k) + log h(x)."""
+        return by_natural(self, row, parameters)
 
     @property
     def smoothing_hint(self) -> str:

@@ -1,7 +1,6 @@
 """Gaussians with a free covariance: full, diagonal or spherical."""
 
 import abc
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -18,7 +17,7 @@ from bregjax.families.gaussian_models import (
     GaussianState,
     VarianceModel,
 )
-from bregjax.moments import Form, Moments, normal_log_densities
+from bregjax.moments import Form, Moments, Normals
 from bregjax.smoothing import Blur, normal_reference
 
 __all__ = ["DiagonalGaussian", "Gaussian", "IsotropicGaussian"]
@@ -49,9 +48,13 @@ class _GaussianFamily(VectorFamily):
         shape = {"full": (m, d, d), "diagonal": (m, d), "spherical": (m,)}[self.form]
         return Moments(x, jnp.zeros(shape, x.dtype), self.form)
 
-    def log_densities(self, clusters: GaussianState) -> Callable[[Array], Array]:
+    def density_parameters(self, clusters: GaussianState) -> Normals:
+        """Normal distributions."""
+        return Normals.of(clusters.moments)
+
+    def log_densities(self, row: Array, parameters: Normals) -> Array:
         """log N(x; μ_k, Σ_k)."""
-        return normal_log_densities(clusters.moments)
+        return parameters.log_densities(row)
 
     @property
     def smoothing_hint(self) -> str:

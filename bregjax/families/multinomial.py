@@ -1,6 +1,5 @@
 """Proportions of categories."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -68,9 +67,13 @@ class Multinomial(VectorFamily):
             valid=all_finite(mean),
         )
 
-    def log_densities(self, clusters: MeanState) -> Callable[[Array], Array]:
+    def density_parameters(self, clusters: MeanState) -> Array:
+        """The means."""
+        return clusters.mean
+
+    def log_densities(self, row: Array, parameters: Array) -> Array:
         """By divergences, which take means on the boundary."""
-        return by_divergence(self, clusters)
+        return by_divergence(self, row, parameters)
 
     def cluster_model(self) -> BregmanModel:
         """Relative entropy of proportions."""

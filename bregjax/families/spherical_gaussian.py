@@ -1,6 +1,5 @@
 """Gaussians of one known variance: Ward's method."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -75,12 +74,16 @@ class SphericalGaussian(VectorFamily):
             valid=all_finite(mean),
         )
 
-    def log_densities(self, clusters: MeanState) -> Callable[[Array], Array]:
+    def density_parameters(self, clusters: MeanState) -> Array:
+        """The means."""
+        return clusters.mean
+
+    def log_densities(self, row: Array, parameters: Array) -> Array:
         """log N(x; μ_k, σ² I) by distances."""
-        log_norm = lambda row: (
-            -0.5 * row.shape[-1] * jnp.log(2 * np.pi * jnp.asarray(self.variance))
+        scale = 2 * np.pi * jnp.asarray(self.variance)
+        return by_divergence(
+            self, row, parameters, -0.5 * row.shape[-1] * jnp.log(scale)
         )
-        return by_divergence(self, clusters, log_norm)
 
     def cluster_model(self) -> BregmanModel:
         """Squared distances of means."""

@@ -1,11 +1,9 @@
 """Clusters of a cut, and each without one of its points, as states of a model."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from bregjax._problem import Problem, build_leaves
 from bregjax._pytree import register_pytree
@@ -14,10 +12,7 @@ from bregjax.hierarchy._search import take
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.merges import Merges
 
-__all__ = ["Clusters", "clusters_at", "clusters_of_cut", "clusters_without", "map_rows"]
-
-# Numbers that a block of rows works on, 16 MiB in float64.
-_BLOCK_ENTRIES = 2**21
+__all__ = ["Clusters", "clusters_at", "clusters_of_cut", "clusters_without"]
 
 
 @register_pytree
@@ -94,17 +89,3 @@ def _with_rests(children: Array, m: int, num_clusters: int) -> tuple[Merges, Arr
     base = jnp.where(inside[m:][:, None], above, children[:, ::-1])
     pairs = jnp.stack([base, children[:, ::-1]], axis=-1)[::-1].reshape(-1, 2)
     return Merges(jnp.concatenate([children, pairs]), m), rest[:m]
-
-
-def map_rows(function: Callable[..., Array], rows: PyTree, entries: int) -> Array:
-    """A function of one row for all of them, in blocks that stay small.
-
-    In reverse mode too: what a block made on its way is made anew.
-
-    Args:
-        function: From one row of `rows` to an array.
-        rows: A pytree with a row each, `[r, ...]`.
-        entries: Numbers that one row works on.
-    """
-    size = int(np.clip(_BLOCK_ENTRIES // max(entries, 1), 1, 4096))
-    return jax.lax.map(jax.checkpoint(function), rows, batch_size=size)
