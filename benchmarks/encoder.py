@@ -22,7 +22,7 @@ from sklearn.decomposition import PCA
 import bregjax as bj
 from bregjax.objectives import leave_one_out_log_likelihood
 
-WIDTH, DIM, CLUSTERS, BATCH = 64, 8, 10, 400
+WIDTH, DIM, CLUSTERS = 64, 8, 10
 
 
 def encoder(params, x):
@@ -49,10 +49,10 @@ def initial(key, components):
     }
 
 
-def train(x, key, *, steps, recluster_every, bandwidth, components):
+def train(x, key, *, steps, rate, batch, recluster_every, bandwidth, components):
     options = {"family": bj.Gaussian(), "smoothing": bj.blur(bandwidth)}
     params = initial(key, components)
-    optimizer = optax.adam(optax.cosine_decay_schedule(3e-3, steps))
+    optimizer = optax.adam(optax.cosine_decay_schedule(rate, steps))
     state = optimizer.init(params)
 
     @jax.jit
@@ -72,7 +72,7 @@ def train(x, key, *, steps, recluster_every, bandwidth, components):
     history = []
     for count in range(steps):
         if count % recluster_every == 0:
-            rows = x[rng.choice(len(x), BATCH, replace=False)]
+            rows = x[rng.choice(len(x), batch, replace=False)]
             z = encoder(params, rows)
             children = bj.agglomerate(np.asarray(whitened(z, z)), **options).children
         params, state, value = step(params, state, children, rows)
@@ -88,8 +88,10 @@ def purity(z, labels, family, smoothing):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--recluster-every", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--rate", type=float, default=3e-4)
+    parser.add_argument("--batch", type=int, default=1000)
+    parser.add_argument("--recluster-every", type=int, default=20)
     parser.add_argument("--bandwidth", type=float, default=0.4)
     arguments = parser.parse_args()
     digits = load_digits()
@@ -105,6 +107,8 @@ def main():
             x[train_rows],
             jax.random.key(seed),
             steps=arguments.steps,
+            rate=arguments.rate,
+            batch=arguments.batch,
             recluster_every=arguments.recluster_every,
             bandwidth=arguments.bandwidth,
             components=pca.components_,
