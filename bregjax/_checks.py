@@ -50,7 +50,7 @@ def as_key(key_or_seed: ArrayLike) -> Array:
         if typed or key_or_seed.shape == (2,):
             return key_or_seed
     try:
-        return jax.random.key(operator.index(key_or_seed))
+        return jax.random.key(operator.index(key_or_seed))  # pyright: ignore[reportArgumentType]
     except TypeError:
         raise TypeError(
             f"`key` must be a JAX key or an integer; got {key_or_seed!r}."

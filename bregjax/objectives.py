@@ -154,7 +154,11 @@ def cut_cost(
 
 
 def classification_loss(
-    assignments: Array, labels: Array, *, num_classes: int, pseudo_count: float = 1.0
+    assignments: DataLike,
+    labels: DataLike,
+    *,
+    num_classes: int,
+    pseudo_count: float = 1.0,
 ) -> Array:
     """How badly soft clusters tell the classes of rows: mean cross-entropy, in nats.
 
@@ -175,6 +179,7 @@ def classification_loss(
         Scalar.
     """
     r = jnp.asarray(assignments)
+    labels = jnp.asarray(labels)
     one_hot = jax.nn.one_hot(labels, num_classes, dtype=r.dtype)
     counts = jnp.matmul(r.T, one_hot, precision="highest")
     own = counts.T[labels] - r
@@ -184,7 +189,7 @@ def classification_loss(
 
 
 def ridge_loss(
-    features: Array, labels: Array, *, num_classes: int, ridge: float = 1e-2
+    features: DataLike, labels: DataLike, *, num_classes: int, ridge: float = 1e-2
 ) -> Array:
     """How badly features tell classes by a linear rule: a share of variance.
 
@@ -206,7 +211,7 @@ def ridge_loss(
     """
     f = jnp.asarray(features)
     m = f.shape[0]
-    y = jax.nn.one_hot(labels, num_classes, dtype=f.dtype)
+    y = jax.nn.one_hot(jnp.asarray(labels), num_classes, dtype=f.dtype)
     y = y - jnp.mean(y, axis=0, keepdims=True)
     f = f - jnp.mean(f, axis=0, keepdims=True)
     variance = jnp.mean(f**2, axis=0, keepdims=True)

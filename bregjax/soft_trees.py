@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
-from bregjax._checks import as_key, is_concrete
+from bregjax._checks import as_key, float_array, is_concrete
 from bregjax._problem import FamilyLike, Problem, build_leaves, evaluate, resolve
 from bregjax._typing import Array, ArrayLike, DataLike
 from bregjax.cluster_model import ClusterModel
@@ -61,6 +61,7 @@ def sample_tree(
     key = jax.random.key_data(as_key(key))  # as numbers, which every mode takes
     children, costs, log_prob = evaluate(_sample, problem, key, temperature)
     scale = problem.data_model.ward_scale
+    scale = None if scale is None else float_array(scale)
     return Dendrogram(children, costs, problem.weights, scale), log_prob
 
 

@@ -49,7 +49,7 @@ class TuningResult:
     """What tuning found.
 
     Attributes:
-        smoothing: The best map seen.
+        smoothing: The best map seen, of the kind that was tuned.
         tree: The tree that it was best with.
         value: The objective there.
         history: The objective at each step, `[steps]`; it may fall where the tree was
@@ -58,7 +58,7 @@ class TuningResult:
             objective rises; STEP_LIMIT; or INVALID if the objective was no number.
     """
 
-    smoothing: StatisticMap
+    smoothing: Any
     tree: Dendrogram
     value: float
     history: np.ndarray
@@ -126,7 +126,7 @@ def tune_smoothing(
             "write the loop with `replay`, `to_unconstrained` and an optimizer."
         )
     start = problem.smoothing
-    if start is None or not to_unconstrained(start):
+    if not isinstance(start, StatisticMap) or not to_unconstrained(start):
         raise ValueError(
             f"`smoothing` must have something to tune; got {smoothing!r}, which is "
             f"{start!r} for {type(problem.data_model).__name__}. Give a map, such as "
@@ -135,6 +135,7 @@ def tune_smoothing(
     with precision(problem):
         loop = _Loop(
             problem=working_copy(problem),
+            start=working_copy(start),
             objective=functools.partial(objective, num_clusters=num_clusters),
             optimizer=optax.with_extra_args_support(optimizer or optax.rprop(0.1)),
             floor=_floor(problem) if floor is None else float(floor),
@@ -146,6 +147,7 @@ def tune_smoothing(
 @dataclass
 class _Loop:
     problem: Problem
+    start: StatisticMap
     objective: Callable[..., Array]
     optimizer: optax.GradientTransformationExtraArgs
     floor: float
@@ -153,8 +155,7 @@ class _Loop:
     def run(
         self, max_steps: int, recluster_every: int, report: Callable[[int], None] | None
     ) -> TuningResult:
-        start = self.problem.smoothing
-        free = self.above_floor(to_unconstrained(start))
+        free = self.above_floor(to_unconstrained(self.start))
         state = self.optimizer.init(free)
         step = jax.jit(self.step)
         history, tree, best = [], self.tree(free), None
@@ -181,7 +182,7 @@ class _Loop:
         if best is None:
             raise ValueError(
                 f"`objective` must be finite where tuning starts; got {history} with "
-                f"{start!r}. Start from a larger smoothing."
+                f"{self.start!r}. Start from a larger smoothing."
             )
         return self.finished(best, history, result)
 
@@ -197,7 +198,7 @@ class _Loop:
                 UserWarning,
                 stacklevel=4,
             )
-        smoothing = from_unconstrained(free, self.problem.smoothing)
+        smoothing = from_unconstrained(free, self.start)
         smoothing = jax.tree.map(np.asarray, smoothing)
         return TuningResult(smoothing, tree, value, np.asarray(history), result)
 
@@ -207,7 +208,7 @@ class _Loop:
     def arguments(self, free: list[Array]) -> dict[str, Any]:
         return {
             "family": self.problem.data_model,
-            "smoothing": from_unconstrained(free, self.problem.smoothing),
+            "smoothing": from_unconstrained(free, self.start),
             "weights": self.problem.weights,
         }
 
@@ -225,7 +226,8 @@ class _Loop:
             grad=gradient,
             value_fn=lambda free: self.loss(free, children),
         )
-        return -loss, self.above_floor(optax.apply_updates(free, updates)), state
+        moved: Any = optax.apply_updates(free, updates)
+        return -loss, self.above_floor(moved), state
 
     def above_floor(self, free: list[Array]) -> list[Array]:
         limits = zip(free, self.limits(), strict=True)
@@ -242,13 +244,9 @@ class _Loop:
             Constraint.POSITIVE: (low, low + _RANGE),
             Constraint.UNIT_INTERVAL: (low, -low),
         }
-        smoothing = self.problem.smoothing
+        kinds = jax.tree.leaves(self.start.constraints())
         limits = []
-        for kind, leaf in zip(
-            jax.tree.leaves(smoothing.constraints()),
-            jax.tree.leaves(smoothing),
-            strict=True,
-        ):
+        for kind, leaf in zip(kinds, jax.tree.leaves(self.start), strict=True):
             if kind in (Constraint.INVERTIBLE, Constraint.POSITIVE_DEFINITE):
                 on_diagonal = np.eye(np.shape(leaf)[-1], dtype=bool)
                 limits.append(

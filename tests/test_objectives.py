@@ -1,5 +1,7 @@
 """Likelihoods of cuts and losses: by hand, by SciPy, by brute force; derivatives."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -100,7 +102,7 @@ def density(name, rows, smoothed, weights):
         smoothed: A dictionary of the statistics of points, as the case smooths them.
     """
     mean = lambda values: np.average(values, axis=0, weights=weights)
-    stats = scipy.stats
+    stats: Any = scipy.stats  # its stubs do not know frozen distributions
     if name in ("gaussian", "diagonal", "isotropic"):
         centre = mean(smoothed["mean"])
         gap = smoothed["mean"] - centre
@@ -221,7 +223,7 @@ def test_gradients(name, rng, x64):
     gradients = jax.jit(jax.grad(loss, (0, 1, 2), allow_int=True))(
         jnp.asarray(x), weights, leaves
     )
-    tolerance = {"rtol": 2e-5, "atol": 1e-5}
+    tolerance: Any = {"rtol": 2e-5, "atol": 1e-5}
     expected = difference(lambda z: loss(z, weights, leaves), x)
     np.testing.assert_allclose(gradients[0], expected, **tolerance)
     expected = difference(lambda w: loss(x, w, leaves), weights)

@@ -1,5 +1,7 @@
 """Support of clusters by resampling, against a loop over eager trees."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +20,7 @@ def test_columns_against_a_loop(rng):
     """The same columns, drawn by the same keys, a tree at a time."""
     x = rng.normal(size=(M, 5)) + np.repeat(np.eye(2), M // 2, 0) @ np.ones((2, 5)) * 2
     bandwidth = rng.uniform(0.3, 1, 5)
-    options = {"family": DiagonalGaussian()}
+    options: Any = {"family": DiagonalGaussian()}
     tree = agglomerate(x, smoothing=blur(bandwidth), **options)
     got = support_values(
         tree,
@@ -82,7 +84,7 @@ def test_progress_in_ragged_batches(rng, monkeypatch, capsys):
     monkeypatch.setattr("bregjax.support._BATCH_ENTRIES", 3 * 10**2)
     x = rng.normal(size=(10, 3))
     tree = agglomerate(x, family="ward")
-    options = {"family": "ward", "resampled": "points", "num_replicates": 8}
+    options: Any = {"family": "ward", "resampled": "points", "num_replicates": 8}
     values = support_values(tree, x, progress=True, **options)
     assert "8.00/8.00" in capsys.readouterr().err
     monkeypatch.setattr("bregjax.support._MANY_POINTS", 5)
@@ -92,7 +94,7 @@ def test_progress_in_ragged_batches(rng, monkeypatch, capsys):
 def test_errors(rng):
     x = rng.poisson(3, size=(8, 3)) + 1.0
     tree = agglomerate(x, family="poisson")
-    options = {"resampled": "columns"}
+    options: Any = {"resampled": "columns"}
     with pytest.raises(ValueError, match='"points" for Gaussian.*no sums over columns'):
         support_values(tree, x, family="gaussian", **options)
 

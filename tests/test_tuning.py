@@ -1,5 +1,7 @@
 """Tuning ends where it should, from near and far, inside its constraints."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,7 +27,7 @@ from bregjax.smoothing import (
 )
 from bregjax.tuning import tune_smoothing
 
-MAPS = [
+MAPS: list[Any] = [
     Blur(np.float64(0.3)),
     Blur(np.array([1e-5, 3e4])),
     Blur(np.array([[1.0, 2.0], [-0.5, 0.3]])),
