@@ -13,11 +13,9 @@ from bregjax.families import Gaussian, Poisson
 from bregjax.moments import Moments
 from bregjax.objectives import held_out_log_likelihood
 from bregjax.smoothing import (
-    Adding,
     Blur,
     Constraint,
-    Mixing,
-    PseudoCount,
+    adding,
     bernstein,
     blur,
     from_unconstrained,
@@ -27,19 +25,20 @@ from bregjax.smoothing import (
 )
 from bregjax.tuning import tune_smoothing
 
+NORMAL = Moments(jnp.array([1.0, -2.0]), jnp.array([[2.0, 0.3], [0.3, 0.4]]))
 MAPS: list[Any] = [
-    Blur(np.float64(0.3)),
-    Blur(np.array([1e-5, 3e4])),
-    Blur(np.array([[1.0, 2.0], [-0.5, 0.3]])),
+    blur(0.3),
+    blur(np.array([1e-5, 3e4])),
+    blur(np.array([[1.0, 2.0], [-0.5, 0.3]])),
     bernstein(4, 100.0),
     mixing(np.array([1.0, 2.0]), 0.999),
-    Mixing(
-        Moments(np.array([1.0, -2.0]), np.array([[2.0, 0.3], [0.3, 0.4]])),
-        np.float64(1e-7),
-        (Constraint.REAL, Constraint.POSITIVE_DEFINITE),
+    mixing(
+        NORMAL,
+        1e-7,
+        center_constraint=(Constraint.REAL, Constraint.POSITIVE_DEFINITE),
     ),
-    PseudoCount(np.array([0.2, 0.8]), np.float64(3.0), (Constraint.SIMPLEX,)),
-    Adding(np.ones(2), np.float64(1e-3), (Constraint.POSITIVE,)),
+    pseudo_count(np.array([0.2, 0.8]), 3.0, center_constraint=(Constraint.SIMPLEX,)),
+    adding(np.ones(2), 1e-3, center_constraint=(Constraint.POSITIVE,)),
 ]
 
 
