@@ -20,6 +20,8 @@ REPEATS = 5
 WARM_SECONDS = 8.0
 # A peer compiles nothing: a first run this long says enough.
 _LONG_ENOUGH = 15.0
+# The highest power of m by which times are extrapolated.
+_STEEPEST = 2.2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,9 +180,14 @@ def extra_of(record: Record) -> float:
 
 
 def _power_law(small: Record, large: Record, value, m: int) -> tuple[float, float]:
-    """The power between two records, and the value at m that it gives."""
+    """The power between two records, and the value at m that it gives.
+
+    All peers are quadratic; one that is steeper between two sizes has outgrown a cache,
+    which it does once.
+    """
     low, high = max(value(small), 1e-3), max(value(large), 1e-3)
     power = math.log(high / low) / math.log(large["m"] / small["m"])
+    power = min(power, _STEEPEST)
     return power, high * (m / large["m"]) ** power
 
 
