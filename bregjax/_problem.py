@@ -112,6 +112,8 @@ def resolve_rows(problem: Problem, rows: DataLike | None) -> Problem:
         except ValueError as error:
             raise ValueError(str(error).replace("`x`", "`rows`")) from None
         rows = model.as_rows(rows)
+        if np.shape(rows)[0] == 0:
+            raise ValueError("`rows` must have at least one row; got none.")
     ones = float_array(np.ones(np.shape(rows)[0]))
     return Problem(model, problem.smoothing, rows, ones)
 

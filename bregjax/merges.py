@@ -83,7 +83,7 @@ class Merges:
         axes = leaves.ndim - 1
         p, q = (_expand(w / (w_a + w_b), axes) for w in (w_a, w_b))
         right = self._placed(leaves, added)
-        if rigid is not None:
+        if rigid is not None and self.children.shape[0]:
             fixed = jax.lax.stop_gradient((p, q, right))
             nodes = _Averages(*fixed[:2]).upwards(self, fixed[2])
             (a, b), (stiff, _) = self.parts(nodes), self.parts(rigid(nodes))
@@ -136,6 +136,8 @@ class _Averages:
 
 def _solve(merges: Merges, rule: _Sums | _Averages, own: Array) -> Array:
     """y with y_t = rule(y_a, y_b) + own_t at unions, y = own at leaves."""
+    if merges.children.shape[0] == 0:
+        return own
 
     def matvec(nodes):
         return nodes.at[merges.unions].add(-rule.of(*merges.parts(nodes)))

@@ -163,6 +163,8 @@ def _sample(problem: Problem, key: Array, temperature: Array):
 def _draw(model: ClusterModel, leaves, temperature: Array, key: Array) -> Array:
     """Merges `[m − 1, 2]`; the union of slots i < j goes to slot i."""
     m = jax.tree.leaves(leaves)[0].shape[0]
+    if m == 1:
+        return jnp.zeros((0, 2), jnp.int32)
     slots = jnp.arange(m)
     entries = m * model.pair_size(take(leaves, slice(1)))
     costs = map_rows(functools.partial(_costs_to_all, model, leaves), leaves, entries)
@@ -193,6 +195,8 @@ def _costs_to_all(model: ClusterModel, states, state) -> Array:
 
 def _log_prob(problem: Problem, children: Array, temperature: Array) -> Array:
     m = problem.num_points
+    if m == 1:
+        return jnp.zeros(())
     model, leaves = build_leaves(problem)
     nodes = node_states(model, leaves, children, m)
     number = jnp.arange(2 * m - 1)

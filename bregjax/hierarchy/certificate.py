@@ -137,8 +137,7 @@ def certify(
     if not is_concrete((problem, children)):
         raise ValueError("`certify` loops on the host: call it outside jit and vmap.")
     m = problem.num_points
-    children = children_of(children, m)
-    children = np.asarray(children, np.int32)
+    children = np.asarray(children_of(children, m))
     rows = _sampled(2 * m - 2, sample, seed)
     with precision(problem):
         full = padded(working_copy(problem))

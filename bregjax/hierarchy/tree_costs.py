@@ -87,8 +87,10 @@ def replay(
         return costs  # pyright: ignore[reportReturnType]
 
 
-def children_of(tree: Dendrogram | DataLike, num_points: int) -> DataLike:
-    """The children of a dendrogram, or children as they are, `[m − 1, 2]`.
+def children_of(
+    tree: Dendrogram | DataLike, num_points: int
+) -> Array | np.ndarray:
+    """The children of a dendrogram, or children given as such, `[m − 1, 2]`.
 
     Raises:
         ValueError: Unless they are the merges of a tree over so many rows.
@@ -99,7 +101,10 @@ def children_of(tree: Dendrogram | DataLike, num_points: int) -> DataLike:
             f"`tree` must have {num_points - 1} merges for the {num_points} rows of "
             f"`x`; got children of shape {np.shape(children)}."
         )
-    fault = problem_with(np.asarray(children)) if is_concrete(children) else None
+    if not is_concrete(children):
+        return jnp.asarray(children)
+    children = np.asarray(children, np.int32)
+    fault = problem_with(children)
     if fault:
         raise ValueError(f"`tree` must hold the merges of a tree; {fault}.")
     return children
