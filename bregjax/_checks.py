@@ -1,6 +1,7 @@
 """Checks of concrete arguments at the public boundary; tracers pass unread."""
 
 import operator
+from typing import SupportsIndex
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 
 __all__ = [
     "as_key",
+    "check_count",
     "check_finite",
     "check_support",
     "check_weights",
@@ -45,16 +47,15 @@ def as_key(key_or_seed: ArrayLike) -> Array:
     Raises:
         TypeError: If it is neither.
     """
-    if isinstance(key_or_seed, jax.Array):
-        typed = jnp.issubdtype(key_or_seed.dtype, jax.dtypes.prng_key)
-        if typed or key_or_seed.shape == (2,):
-            return key_or_seed
-    try:
-        return jax.random.key(operator.index(key_or_seed))  # pyright: ignore[reportArgumentType]
-    except TypeError:
-        raise TypeError(
-            f"`key` must be a JAX key or an integer; got {key_or_seed!r}."
-        ) from None
+    dtype = jnp.result_type(key_or_seed) if hasattr(key_or_seed, "dtype") else None
+    if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        return key_or_seed  # pyright: ignore[reportReturnType]
+    if dtype == jnp.uint32 and np.shape(key_or_seed) == (2,):
+        return jax.random.wrap_key_data(jnp.asarray(key_or_seed), impl="threefry2x32")
+    whole = dtype is None or jnp.issubdtype(dtype, jnp.integer)
+    if not whole or isinstance(key_or_seed, float) or np.ndim(key_or_seed) != 0:
+        raise TypeError(f"`key` must be a JAX key or an integer; got {key_or_seed!r}.")
+    return jax.random.key(key_or_seed)
 
 
 def place(index: tuple[int, ...]) -> str:
@@ -63,6 +64,21 @@ def place(index: tuple[int, ...]) -> str:
     if len(index) <= len(names):
         return ", ".join(f"{n} {i}" for n, i in zip(names, index, strict=False))
     return f"index {index}"
+
+
+def check_count(name: str, value: SupportsIndex, largest: int, what: str) -> int:
+    """The integer from 1 to `largest`, the number of `what`.
+
+    Raises:
+        ValueError: If it is not from 1 to that.
+        TypeError: If it is no integer.
+    """
+    count = operator.index(value)
+    if not 1 <= count <= largest:
+        raise ValueError(
+            f"`{name}` must be from 1 to {largest}, the number of {what}; got {count}."
+        )
+    return count
 
 
 def check_finite(name: str, values: DataLike | Array) -> None:

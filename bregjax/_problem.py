@@ -30,6 +30,7 @@ __all__ = [
     "check_leaves",
     "equal_rows",
     "evaluate",
+    "leaf_codes",
     "padded",
     "precision",
     "resolve",
@@ -106,11 +107,18 @@ def resolve_rows(problem: Problem, rows: DataLike | None) -> Problem:
     if rows is None:
         rows = problem.rows
     else:
+        _refuse_sparse(rows, "rows")
+        if np.ndim(rows) < problem.rows.ndim and problem.rows.shape[1] != 1:
+            raise ValueError(
+                f"`rows` must have a row a point, as `x` does; got shape "
+                f"{np.shape(rows)}. One point is rows[None]."
+            )
         try:
             model.for_data(rows)
             model.check_support(rows)
         except ValueError as error:
-            raise ValueError(str(error).replace("`x`", "`rows`")) from None
+            text = str(error).replace("`x`", "`rows`")
+            raise ValueError(text) from None
         rows = model.as_rows(rows)
         if np.shape(rows)[0] == 0:
             raise ValueError("`rows` must have at least one row; got none.")
@@ -135,14 +143,14 @@ def _data_model(family: FamilyLike) -> DataModel:
     )
 
 
-def _refuse_sparse(x: DataLike) -> None:
+def _refuse_sparse(x: DataLike, name: str = "x") -> None:
     """Raise TypeError for SciPy's sparse matrices, which know no plain array."""
     if not hasattr(x, "toarray"):
         return
     rows, columns = np.shape(x)
     raise TypeError(
-        f"`x` must be dense; got a sparse {type(x).__name__} of {rows:,} × "
-        f"{columns:,}. x.toarray() takes {8 * rows * columns / 2**30:.2f} GiB in "
+        f"`{name}` must be dense; got a sparse {type(x).__name__} of {rows:,} × "
+        f"{columns:,}. {name}.toarray() takes {8 * rows * columns / 2**30:.2f} GiB in "
         "float64; drop empty or rare columns first where that is too much."
     )
 
@@ -192,24 +200,44 @@ def working_copy(tree: PyTree) -> PyTree:
 def evaluate(core: Callable[..., PyTree], *args: PyTree, **static: Hashable) -> PyTree:
     """`core(*args, **static)`; in float64, compiled, if all is concrete and on a CPU.
 
+    Concrete rows without a finite cost are refused.
+
     Args:
         core: A module-level function of pytrees, pure.
-        *args: Problems and arrays.
+        *args: The problem of `x`, perhaps one of `rows`, and arrays.
         **static: What shapes depend on.
 
     Returns:
         NumPy arrays when everything is concrete, else JAX's.
+
+    Raises:
+        ValueError: At the first row without a finite cost.
     """
     if not is_concrete(args):
         return core(*working_copy(args), **static)
     with precision(args):
-        out = _compiled(core, **static)(*working_copy(args))
+        out, codes = _compiled(core, **static)(*working_copy(args))
+        problems = [arg for arg in args if isinstance(arg, Problem)]
+        for name, code, problem in zip(("x", "rows"), codes, problems, strict=False):
+            check_leaves(code, problem, name=name)
         return jax.tree.map(np.asarray, out)
 
 
 @functools.cache
 def _compiled(core: Callable[..., PyTree], **static: Hashable) -> Callable[..., PyTree]:
-    return jax.jit(functools.partial(core, **static))
+    """`core`, and the result codes of the leaves of its problems."""
+
+    def with_codes(*args: PyTree):
+        problems = [arg for arg in args if isinstance(arg, Problem)]
+        return core(*args, **static), [leaf_codes(problem) for problem in problems]
+
+    return jax.jit(with_codes)
+
+
+def leaf_codes(problem: Problem) -> Array:
+    """Result codes of the leaves, `[m]`."""
+    model, leaves = build_leaves(problem)
+    return model.result(leaves)
 
 
 def padded(problem: Problem) -> Problem:
@@ -254,20 +282,19 @@ def equal_rows(problem: Problem) -> np.ndarray:
     return np.where(same, label, len(first) + np.arange(len(table)))
 
 
-def check_leaves(codes: DataLike, problem: Problem) -> None:
+def check_leaves(codes: DataLike, problem: Problem, *, name: str = "x") -> None:
     """Raise ValueError at the first row whose cluster has no finite cost."""
     bad = np.flatnonzero(np.asarray(codes) != Result.CONVERGED)
     if not len(bad):
         return
-    name = type(problem.data_model).__name__
+    model = type(problem.data_model).__name__
     code = Result(int(np.asarray(codes)[bad[0]]))
     smoothed = "as smoothed" if problem.smoothing is not None else "unsmoothed"
     row = np.array2string(np.asarray(problem.rows[bad[0]]), threshold=8, edgeitems=3)
     raise ValueError(
-        f"`x` has {len(bad)} of {len(np.asarray(codes))} rows, {smoothed}, without a "
-        f"finite cost under {name}; the first is row {bad[0]}, {row} ({code.name}). "
-        f"{code.sentence} "
-        f"{problem.data_model.smoothing_hint}."
+        f"`{name}` has {len(bad)} of {len(np.asarray(codes))} rows, {smoothed}, "
+        f"without a finite cost under {model}; the first is row {bad[0]}, {row} "
+        f"({code.name}). {code.sentence} {problem.data_model.smoothing_hint}."
     )
 
 

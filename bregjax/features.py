@@ -1,9 +1,11 @@
 """What a tree says of a row, old or new: features and soft assignments."""
 
+from typing import SupportsIndex
+
 import jax
 import jax.numpy as jnp
 
-from bregjax._checks import is_concrete
+from bregjax._checks import check_count, is_concrete
 from bregjax._problem import (
     FamilyLike,
     Problem,
@@ -29,7 +31,7 @@ def dendrogram_features(
     rows: DataLike | None = None,
     *,
     family: FamilyLike,
-    num_features: int,
+    num_features: SupportsIndex,
     smoothing: StatisticMap | str | None = "auto",
     weights: DataLike | None = None,
 ) -> Array:
@@ -50,8 +52,8 @@ def dendrogram_features(
         weights: As for `agglomerate`, of `x`.
 
     Returns:
-        Costs in nats, `[r, k]`: a float64 NumPy array when everything is concrete and
-        on a CPU, else a JAX array.
+        Costs in nats, `[r, k]`: a NumPy array when everything is concrete, float64 on
+        a CPU; else a JAX array.
 
     Raises:
         ValueError: If the tree does not fit `x`, `rows` do not fit the family, there
@@ -62,14 +64,11 @@ def dendrogram_features(
     """
     problem = resolve(x, family, smoothing, weights)
     children = children_of(tree, problem.num_points)
-    most = problem.num_points - 1
-    if not 1 <= num_features <= most:
-        raise ValueError(
-            f"`num_features` must be from 1 to {most}, the number of merges; got "
-            f"{num_features}."
-        )
+    if problem.num_points == 1:
+        raise ValueError("`x` must have two rows at least: one row makes no merge.")
+    count = check_count("num_features", num_features, len(children), "merges")
     others = resolve_rows(problem, rows)
-    return evaluate(_features, problem, children, others, num_features=num_features)
+    return evaluate(_features, problem, children, others, num_features=count)
 
 
 def soft_assignments(
@@ -78,7 +77,7 @@ def soft_assignments(
     rows: DataLike | None = None,
     *,
     family: FamilyLike,
-    num_clusters: int,
+    num_clusters: SupportsIndex,
     smoothing: StatisticMap | str | None = "auto",
     weights: DataLike | None = None,
     temperature: DataLike = 1.0,
@@ -104,8 +103,8 @@ def soft_assignments(
 
     Returns:
         Shares `[r, k]` that add up to 1 a row, columns as `tree.cut` numbers the
-        clusters: a float64 NumPy array when everything is concrete and on a CPU, else
-        a JAX array. NaN for a row that no cluster can have made.
+        clusters: a NumPy array when everything is concrete, float64 on a CPU; else a
+        JAX array. NaN for a row that no cluster can have made.
 
     Raises:
         ValueError: If the tree does not fit `x`, `rows` do not fit the family, the
@@ -122,7 +121,9 @@ def soft_assignments(
         children,
         others.rows,
         temperature,
-        num_clusters=num_clusters,
+        num_clusters=check_count(
+            "num_clusters", num_clusters, problem.num_points, "rows"
+        ),
     )
 
 
@@ -156,6 +157,9 @@ def _responsibilities(
 
     def shares(row):
         scores = log_share + model.log_densities(row, parameters)
-        return jax.nn.softmax(scores / temperature)
+        # Scores of −inf stay: divided, they would have a derivative of inf by T.
+        finite = jnp.isfinite(scores)
+        divided = jnp.where(finite, scores, 0) / temperature
+        return jax.nn.softmax(jnp.where(finite, divided, scores))
 
     return map_rows(shares, rows, num_clusters * (rows.size // rows.shape[0]))

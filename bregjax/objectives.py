@@ -5,10 +5,14 @@ the leaves of family and smoothing. Likelihoods are larger the better, losses an
 the smaller.
 """
 
+from typing import SupportsIndex
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import logsumexp
 
+from bregjax._checks import check_count, check_support, is_concrete
 from bregjax._problem import FamilyLike, Problem, evaluate, resolve, resolve_rows
 from bregjax._typing import Array, DataLike
 from bregjax.hierarchy._blocks import map_rows
@@ -33,7 +37,7 @@ def held_out_log_likelihood(
     rows: DataLike,
     *,
     family: FamilyLike,
-    num_clusters: int,
+    num_clusters: SupportsIndex,
     smoothing: StatisticMap | str | None = "auto",
     weights: DataLike | None = None,
 ) -> Array:
@@ -64,7 +68,7 @@ def held_out_log_likelihood(
         problem,
         children_of(tree, problem.num_points),
         others.rows,
-        num_clusters=num_clusters,
+        num_clusters=_count(num_clusters, problem.num_points),
     )
 
 
@@ -73,7 +77,7 @@ def leave_one_out_log_likelihood(
     x: DataLike,
     *,
     family: FamilyLike,
-    num_clusters: int,
+    num_clusters: SupportsIndex,
     smoothing: StatisticMap | str | None = "auto",
     weights: DataLike | None = None,
 ) -> Array:
@@ -112,7 +116,8 @@ def leave_one_out_log_likelihood(
             "`x` must have two rows at least: nothing is left of one without it."
         )
     children = children_of(tree, problem.num_points)
-    return evaluate(_leave_one_out, problem, children, num_clusters=num_clusters)
+    count = _count(num_clusters, problem.num_points)
+    return evaluate(_leave_one_out, problem, children, num_clusters=count)
 
 
 def cut_cost(
@@ -120,7 +125,7 @@ def cut_cost(
     x: DataLike,
     *,
     family: FamilyLike,
-    num_clusters: int,
+    num_clusters: SupportsIndex,
     smoothing: StatisticMap | str | None = "auto",
     weights: DataLike | None = None,
 ) -> Array:
@@ -145,12 +150,7 @@ def cut_cost(
     """
     costs = replay(tree, x, family=family, smoothing=smoothing, weights=weights)
     m = len(costs) + 1
-    if not 1 <= num_clusters <= m:
-        raise ValueError(
-            f"`num_clusters` must be from 1 to {m}, the number of rows; got "
-            f"{num_clusters}."
-        )
-    return costs[: m - num_clusters].sum()
+    return costs[: m - _count(num_clusters, m)].sum()
 
 
 def classification_loss(
@@ -177,15 +177,14 @@ def classification_loss(
 
     Returns:
         Scalar.
+
+    Raises:
+        ValueError: At a concrete label that is none of the classes.
     """
-    r = jnp.asarray(assignments)
-    labels = jnp.asarray(labels)
-    one_hot = jax.nn.one_hot(labels, num_classes, dtype=r.dtype)
-    counts = jnp.matmul(r.T, one_hot, precision="highest")
-    own = counts.T[labels] - r
-    total = jnp.sum(counts, axis=1)[None] - r
-    predicted = (own + pseudo_count / num_classes) / (total + pseudo_count)
-    return -jnp.mean(jnp.log(jnp.sum(r * predicted, axis=1)))
+    _check_labels(labels, num_classes)
+    return evaluate(
+        _classification_loss, assignments, labels, pseudo_count, num_classes=num_classes
+    )
 
 
 def ridge_loss(
@@ -208,19 +207,58 @@ def ridge_loss(
 
     Returns:
         Scalar.
+
+    Raises:
+        ValueError: At a concrete label that is none of the classes, or if all agree.
     """
-    f = jnp.asarray(features)
-    m = f.shape[0]
-    y = jax.nn.one_hot(jnp.asarray(labels), num_classes, dtype=f.dtype)
+    _check_labels(labels, num_classes)
+    if is_concrete(labels) and np.ptp(np.asarray(labels)) == 0:
+        raise ValueError(
+            f"`labels` must be of two classes at least; all are {np.ravel(labels)[0]}."
+        )
+    return evaluate(_ridge_loss, features, labels, ridge, num_classes=num_classes)
+
+
+def _count(num_clusters: SupportsIndex, num_points: int) -> int:
+    return check_count("num_clusters", num_clusters, num_points, "rows")
+
+
+def _check_labels(labels: DataLike, num_classes: int) -> None:
+    if is_concrete(labels):
+        array = np.asarray(labels)
+        check_support(
+            "labels",
+            array,
+            (array >= 0) & (array < num_classes) & (array == np.round(array)),
+            rule=f"must be integers from 0 to {num_classes - 1}",
+            remedy="Number the classes, as np.unique(y, return_inverse=True)[1] does",
+        )
+
+
+def _classification_loss(
+    assignments: Array, labels: Array, pseudo_count: Array, *, num_classes: int
+) -> Array:
+    one_hot = jax.nn.one_hot(labels, num_classes, dtype=assignments.dtype)
+    counts = jnp.matmul(assignments.T, one_hot, precision="highest")
+    own = counts.T[labels] - assignments
+    total = jnp.sum(counts, axis=1)[None] - assignments
+    predicted = (own + pseudo_count / num_classes) / (total + pseudo_count)
+    return -jnp.mean(jnp.log(jnp.sum(assignments * predicted, axis=1)))
+
+
+def _ridge_loss(
+    features: Array, labels: Array, ridge: Array, *, num_classes: int
+) -> Array:
+    m, k = features.shape
+    y = jax.nn.one_hot(labels, num_classes, dtype=features.dtype)
     y = y - jnp.mean(y, axis=0, keepdims=True)
-    f = f - jnp.mean(f, axis=0, keepdims=True)
+    f = features - jnp.mean(features, axis=0, keepdims=True)
     variance = jnp.mean(f**2, axis=0, keepdims=True)
     flat = variance == 0
     f = jnp.where(flat, 0, f / jnp.sqrt(jnp.where(flat, 1, variance)))
     # ‖Y‖² − ⟨Y, F A⟩ at the minimum, where FᵀF A + λ m A = FᵀY.
-    gram = jnp.matmul(f.T, f, precision="highest") + ridge * m * jnp.eye(
-        f.shape[1], dtype=f.dtype
-    )
+    gram = jnp.matmul(f.T, f, precision="highest")
+    gram = gram + ridge * m * jnp.eye(k, dtype=f.dtype)
     cross = jnp.matmul(f.T, y, precision="highest")
     told = jnp.sum(cross * jnp.linalg.solve(gram, cross))
     return 1 - told / jnp.sum(y**2)
@@ -253,12 +291,15 @@ def _leave_one_out(problem: Problem, children: Array, *, num_clusters: int) -> A
     def log_likelihood(point):
         row, label, rest, weight, is_there = point
         one = jax.tree.map(lambda leaf: leaf[None], rest)
-        own = jnp.log(weight) + model.log_densities(row, one)[0]
-        terms = jnp.log(clusters.weights) + model.log_densities(row, of_clusters)
-        return logsumexp(terms.at[label].set(jnp.where(is_there, own, -jnp.inf)))
+        with_own = lambda terms, own: terms.at[label].set(
+            jnp.where(is_there, own, -jnp.inf)
+        )
+        log_weights = with_own(jnp.log(clusters.weights), jnp.log(weight))
+        own = model.log_densities(row, one)[0]
+        terms = with_own(model.log_densities(row, of_clusters), own)
+        return logsumexp(log_weights + terms) - logsumexp(log_weights)
 
     points = (problem.rows, labels, of_rests, rests.weights, there)
     entries = num_clusters * problem.rows[0].size
     by_row = map_rows(log_likelihood, points, entries)
-    others = jnp.sum(problem.weights) - problem.weights
-    return jnp.vdot(problem.weights, by_row - jnp.log(others))
+    return jnp.vdot(problem.weights, by_row)

@@ -1,17 +1,25 @@
 """Trees drawn at random, the cheaper the likelier, and expectations over them."""
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
 from bregjax._checks import as_key, float_array, is_concrete
-from bregjax._problem import FamilyLike, Problem, build_leaves, evaluate, resolve
+from bregjax._problem import (
+    FamilyLike,
+    Problem,
+    build_leaves,
+    check_costs,
+    evaluate,
+    resolve,
+)
 from bregjax._typing import Array, ArrayLike, DataLike
 from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._blocks import map_rows
-from bregjax.hierarchy._search import take
+from bregjax.hierarchy._search import searchable, take
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import children_of, node_states, replay_costs
 from bregjax.smoothing import StatisticMap
@@ -40,7 +48,7 @@ def sample_tree(
     log-probability has, in the data, the weights, T and the leaves of family and
     smoothing.
 
-    O(m³) time and O(m²) memory.
+    O(m³) time and O(m²) memory: for a few hundred points.
 
     Args:
         x: Data, a row a point, `[m, d]`.
@@ -54,12 +62,16 @@ def sample_tree(
         The tree, with its merge costs, and log P of its sequence of merges, scalar.
 
     Raises:
-        ValueError: If T is not positive, or as `agglomerate` does.
+        ValueError: If T is not positive and finite, or as `agglomerate` does.
+        ArithmeticError: If a merge cost could not be computed.
     """
     problem = resolve(x, family, smoothing, weights)
     _check_temperature(temperature)
-    key = jax.random.key_data(as_key(key))  # as numbers, which every mode takes
-    children, costs, log_prob = evaluate(_sample, problem, key, temperature)
+    # As numbers, which do not depend on the kind of the key.
+    seed = jax.random.bits(as_key(key), (2,), jnp.uint32)
+    children, costs, log_prob = evaluate(_sample, problem, seed, temperature)
+    if is_concrete(costs):
+        check_costs(costs, children, problem)
     scale = problem.data_model.ward_scale
     scale = None if scale is None else float_array(scale)
     return Dendrogram(children, costs, problem.weights, scale), log_prob
@@ -136,11 +148,19 @@ def score_function_loss(losses: Array, log_probs: Array) -> Array:
     Returns:
         Scalar.
 
+    Raises:
+        ValueError: If there are fewer than two.
+
     References:
         Williams (1992), Simple statistical gradient-following algorithms; Kool, van
         Hoof, Welling (2019), Buy 4 REINFORCE samples, get a baseline for free!
     """
     count = losses.shape[0]
+    if count < 2:
+        raise ValueError(
+            f"`losses` must be of two draws at least, each the baseline of the others; "
+            f"got {count}."
+        )
     others = (jnp.sum(losses) - losses) / (count - 1)
     advantage = jax.lax.stop_gradient(losses - others)
     # Worth 0, with a gradient.
@@ -149,12 +169,15 @@ def score_function_loss(losses: Array, log_probs: Array) -> Array:
 
 
 def _check_temperature(temperature: DataLike) -> None:
-    if is_concrete(temperature) and not float(temperature) > 0:  # pyright: ignore[reportArgumentType]
-        raise ValueError(f"`temperature` must be positive; got {temperature}.")
+    if is_concrete(temperature) and not 0 < float(temperature) < math.inf:  # pyright: ignore[reportArgumentType]
+        raise ValueError(
+            f"`temperature` must be positive and finite; got {temperature}."
+        )
 
 
-def _sample(problem: Problem, key: Array, temperature: Array):
+def _sample(problem: Problem, seed: Array, temperature: Array):
     model, leaves = build_leaves(problem)
+    key = jax.random.wrap_key_data(seed, impl="threefry2x32")
     children = _draw(*jax.lax.stop_gradient((model, leaves, temperature)), key)
     costs = replay_costs(model, leaves, children, problem.num_points)
     return children, costs, _log_prob(problem, children, temperature)
@@ -174,8 +197,11 @@ def _draw(model: ClusterModel, leaves, temperature: Array, key: Array) -> Array:
         states, costs, node, alive = carry
         pairs = alive[:, None] & alive[None] & (slots[:, None] < slots[None])
         noise = jax.random.gumbel(key, costs.shape, costs.dtype)
-        # The largest of −Δ/T + noise, times T: for T = 0 it would be the least Δ.
-        score = jnp.where(pairs, temperature * noise - costs, -jnp.inf)
+        # The largest of noise − Δ/T, times T where T < 1: neither end overflows.
+        score = jnp.minimum(temperature, 1) * noise - searchable(costs) / jnp.maximum(
+            temperature, 1
+        )
+        score = jnp.where(pairs, score, -jnp.inf)
         i, j = jnp.divmod(jnp.argmax(score), m)
         union = model.union(take(states, i), take(states, j))
         states = jax.tree.map(lambda all_, u: all_.at[i].set(u), states, union)

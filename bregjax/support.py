@@ -1,5 +1,6 @@
 """How well the data support each cluster of a tree: resampled columns or points."""
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Literal, get_args
 
@@ -12,12 +13,14 @@ from bregjax._problem import (
     FamilyLike,
     Problem,
     build_leaves,
+    check_leaves,
+    leaf_codes,
     precision,
     resolve,
     working_copy,
 )
 from bregjax._progress import progress_shown
-from bregjax._typing import Array, ArrayLike, DataLike, PyTree
+from bregjax._typing import Array, ArrayLike, DataLike
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.hierarchy.dendrogram import Dendrogram
@@ -90,6 +93,8 @@ def support_values(
         )
     if num_replicates < 1:
         raise ValueError(f"`num_replicates` must be positive; got {num_replicates}.")
+    if m == 1:
+        return np.zeros(0)
     codes = _leaf_codes(m)
     reference = _cluster_codes(np.asarray(children)[None], codes)[0]
     found = np.zeros(m - 1)
@@ -99,6 +104,7 @@ def support_values(
         progress_shown(num_replicates, unit="tree", shown=progress) as report,
     ):
         problem = working_copy(problem)
+        check_leaves(leaf_codes(problem), problem)
         if resampled == "columns":
             _check_columns(problem)
         draw = _with_columns if resampled == "columns" else _with_weights
@@ -117,31 +123,34 @@ def _batches(
     """Children of resampled trees, `[b, m − 1, 2]` at a time."""
     m = problem.num_points
     keys = jax.random.split(key, count)
-
-    def clustered(problem, engine):
-        return agglomerate(
-            problem.rows,
-            family=problem.data_model,
-            smoothing=problem.smoothing,
-            weights=problem.weights,
-            engine=engine,
-        ).children
-
     if m > _MANY_POINTS:
         for one in keys:
             replicate = jax.tree.map(np.asarray, draw(problem, one))
-            yield np.asarray(clustered(replicate, "windowed"))[None]
+            yield np.asarray(_clustered(replicate, "windowed"))[None]
         return
     size = int(np.clip(_BATCH_ENTRIES // m**2, 1, count))
-    together = jax.jit(
-        lambda problem, keys: jax.vmap(
-            lambda key: clustered(draw(problem, key), "matrix")
-        )(keys)
-    )
     for start in range(0, count, size):
         # The last batch is filled up, lest it compile anew.
         chosen = np.minimum(np.arange(start, start + size), count - 1)
-        yield np.asarray(together(problem, keys[chosen]))[: count - start]
+        children = _drawn_together(problem, keys[chosen], draw)
+        yield np.asarray(children)[: count - start]
+
+
+@functools.partial(jax.jit, static_argnames="draw")
+def _drawn_together(problem: Problem, keys: Array, draw: Callable) -> Array:
+    one = lambda key: jnp.asarray(_clustered(draw(problem, key), "matrix"))
+    return jax.vmap(one)(keys)
+
+
+def _clustered(problem: Problem, engine: str):
+    """The children of the problem's tree."""
+    return agglomerate(
+        problem.rows,
+        family=problem.data_model,
+        smoothing=problem.smoothing,
+        weights=problem.weights,
+        engine=engine,
+    ).children
 
 
 def _with_weights(problem: Problem, key: Array) -> Problem:
@@ -181,31 +190,31 @@ def _check_columns(problem: Problem) -> None:
             f'`resampled` must be "points" for {name}: its costs are no sums over '
             f"columns. {remedy}"
         )
-    # A ψ of the user's own may know its columns apart.
+    # A ψ of the user's own may know its columns apart, or T mix them. If costs are sums
+    # over alike columns, then so is the mean of those of d times the same column.
     d = problem.rows.shape[1]
-    few = min(problem.num_points, 8)
-    some = Problem(
+    _, some = np.unique(problem.rows, axis=0, return_index=True)
+    few = Problem(
         problem.data_model,
         problem.smoothing,
-        problem.rows[:few],
-        problem.weights[:few],
+        problem.rows[some[:8]],
+        problem.weights[some[:8]],
     )
-    turned = _of_columns(some, jnp.roll(jnp.arange(d), 1))
-    costs, others = _neighbour_costs(some), _neighbour_costs(turned)
-    if not np.allclose(costs, others, rtol=1e-4, atol=1e-6 * np.max(np.abs(costs))):
+    same_column = lambda j: _neighbour_costs(_of_columns(few, jnp.full(d, j)))
+    by_column = np.mean(jax.vmap(same_column)(jnp.arange(d)), axis=0)
+    costs = np.asarray(_neighbour_costs(few))
+    slack = 1e-6 * np.max(costs, initial=0)
+    if not np.allclose(costs, by_column, rtol=1e-4, atol=slack):
         raise ValueError(
-            f'`resampled` must be "points" for this {name}: it treats columns '
-            f"differently, so that they can't be drawn. {remedy}"
+            f'`resampled` must be "points" for this {name}: its costs are no sums over '
+            f"columns that are treated alike. {remedy}"
         )
 
 
-def _neighbour_costs(problem: Problem) -> np.ndarray:
+def _neighbour_costs(problem: Problem) -> Array:
     model, leaves = build_leaves(problem)
-    parts: tuple[PyTree, PyTree] = (
-        take(leaves, slice(None, -1)),
-        take(leaves, slice(1, None)),
-    )
-    return np.asarray(model.merge_cost(*parts))
+    before, after = take(leaves, slice(None, -1)), take(leaves, slice(1, None))
+    return model.merge_cost(before, after)
 
 
 def _leaf_codes(m: int) -> np.ndarray:

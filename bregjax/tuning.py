@@ -5,14 +5,14 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, SupportsIndex, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
-from bregjax._checks import is_concrete
+from bregjax._checks import check_count, is_concrete
 from bregjax._problem import (
     FamilyLike,
     Problem,
@@ -27,6 +27,7 @@ from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.objectives import leave_one_out_log_likelihood
 from bregjax.smoothing import (
+    Adding,
     Blur,
     Constraint,
     StatisticMap,
@@ -37,11 +38,12 @@ from bregjax.smoothing import (
 
 __all__ = ["TuningResult", "tune_smoothing"]
 
-# Optimizers stop where the objective has not risen by more than this share of itself
-# for a while, in which the tree was made anew at least once.
+# Tuning stops where the objective has not risen by more than this share of itself
+# for a while in which the tree was made anew at least once.
 _TOLERANCE = 1e-7
 # How many factors e a positive number may rise above the floor: 35 powers of ten.
 _RANGE = 80.0
+_OPTIMIZER = optax.rprop(0.1)
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,9 @@ class TuningResult:
         value: The objective there.
         history: The objective at each step, `[steps]`; it may fall where the tree was
             made anew.
-        result: CONVERGED; BOUNDARY if the best lies at the floor, towards which the
-            objective rises; STEP_LIMIT; or INVALID if the objective was no number.
+        result: CONVERGED; BOUNDARY if the best lies at an end of the range, towards
+            which the objective rises; STEP_LIMIT; or INVALID if the objective was no
+            number.
     """
 
     smoothing: Any
@@ -69,7 +72,7 @@ def tune_smoothing(
     x: DataLike,
     *,
     family: FamilyLike,
-    num_clusters: int,
+    num_clusters: SupportsIndex,
     smoothing: StatisticMap | str = "auto",
     weights: DataLike | None = None,
     objective: Callable[..., Array] = leave_one_out_log_likelihood,
@@ -97,27 +100,31 @@ def tune_smoothing(
         weights: As for `agglomerate`.
         objective: The larger the better: a function of (tree, x) and of the keywords
             family, smoothing, weights and num_clusters, such as those of
-            `bregjax.objectives`; of NumPy arrays and of JAX's, traced ones too.
+            `bregjax.objectives`. It is traced: plain JAX, and of the tree what works
+            on traced ones.
         optimizer: From optax, over the unconstrained numbers (a step of 1 is a factor
             e); `optax.rprop(0.1)` by default, which is at home at any distance.
             It may take the value and the function too, as `optax.lbfgs()` does.
         max_steps: Most steps.
         recluster_every: Steps with one tree.
-        floor: The least that a positive leaf, or 1 less a share, may become; by default
-            1e-6 of the normal-reference bandwidth for bandwidths, else 1e-9.
+        floor: The least that a positive leaf, or a share and 1 less it, may become. By
+            default 1e-6 of the normal reference for bandwidths, each by its column;
+            1e-12 of the start for amounts that are added; else 1e-9.
         progress: Show a bar of the steps (needs tqdm).
 
     Returns:
         The best smoothing, its tree, the way there and a result code.
 
     Raises:
-        ValueError: If there is nothing to tune, the objective is not finite at the
-            start, or as `agglomerate` and the objective do.
+        ValueError: If there is nothing to tune, a setting is not positive, the
+            objective is not finite at the start, or as `agglomerate` and the objective
+            do.
         TypeError: Under `jit` or another transformation.
 
     Warns:
-        UserWarning: If the best lies at the floor: the objective is degenerate. The
-            leave-one-out likelihood is where rows have duplicates; give those weights.
+        UserWarning: If the best lies at the floor, or at the other end of the range:
+            the objective may be degenerate. The leave-one-out likelihood is where rows
+            have duplicates; give those weights.
     """
     problem = resolve(x, family, smoothing, weights)
     if not is_concrete(problem):
@@ -125,6 +132,13 @@ def tune_smoothing(
             "`tune_smoothing` loops on the host: call it outside jit and vmap. Inside, "
             "write the loop with `replay`, `to_unconstrained` and an optimizer."
         )
+    for name, value in {
+        "max_steps": max_steps,
+        "recluster_every": recluster_every,
+        "floor": 1.0 if floor is None else floor,
+    }.items():
+        if not value > 0:
+            raise ValueError(f"`{name}` must be positive; got {value}.")
     start = problem.smoothing
     if not isinstance(start, StatisticMap) or not to_unconstrained(start):
         raise ValueError(
@@ -132,136 +146,188 @@ def tune_smoothing(
             f"{start!r} for {type(problem.data_model).__name__}. Give a map, such as "
             "blur(bandwidth), mixing(center, amount) or pseudo_count(center, count)."
         )
-    with precision(problem):
-        loop = _Loop(
-            problem=working_copy(problem),
-            start=working_copy(start),
-            objective=functools.partial(objective, num_clusters=num_clusters),
-            optimizer=optax.with_extra_args_support(optimizer or optax.rprop(0.1)),
-            floor=_floor(problem) if floor is None else float(floor),
+    count = check_count("num_clusters", num_clusters, problem.num_points, "rows")
+    with (
+        precision(problem),
+        progress_shown(max_steps, unit="step", shown=progress) as report,
+    ):
+        problem = working_copy(problem)
+        limits = _limits(start, _least(problem, floor))
+        step = _step_of(objective, optimizer or _OPTIMIZER, count)
+        best, history, result = _climb(
+            problem, step, limits, max_steps, recluster_every, report
         )
-        with progress_shown(max_steps, unit="step", shown=progress) as report:
-            return loop.run(max_steps, recluster_every, report)
-
-
-@dataclass
-class _Loop:
-    problem: Problem
-    start: StatisticMap
-    objective: Callable[..., Array]
-    optimizer: optax.GradientTransformationExtraArgs
-    floor: float
-
-    def run(
-        self, max_steps: int, recluster_every: int, report: Callable[[int], None] | None
-    ) -> TuningResult:
-        free = self.above_floor(to_unconstrained(self.start))
-        state = self.optimizer.init(free)
-        step = jax.jit(self.step)
-        history, tree, best = [], self.tree(free), None
-        last_rise, result = 0, Result.STEP_LIMIT
-        for count in range(max_steps):
-            if count and count % recluster_every == 0:
-                tree = self.tree(free)
-            value, moved, state = step(free, state, tree.children)
-            history.append(float(value))
-            if not math.isfinite(history[-1]):
-                result = Result.INVALID
-                break
-            if best is None or history[-1] > best[0]:
-                rise = math.inf if best is None else history[-1] - best[0]
-                if rise > _TOLERANCE * abs(history[-1]):
-                    last_rise = count
-                best = (history[-1], free, tree)
-            if count - last_rise > 2 * recluster_every:
-                result = Result.CONVERGED
-                break
-            free = moved
-            if report:
-                report(count + 1)
-        if best is None:
-            raise ValueError(
-                f"`objective` must be finite where tuning starts; got {history} with "
-                f"{self.start!r}. Start from a larger smoothing."
-            )
-        return self.finished(best, history, result)
-
-    def finished(self, best, history, result: Result) -> TuningResult:
-        value, free, tree = best
-        at_floor = self.at_floor(free)
-        if at_floor:
+        end = _end_of_range(best.free, limits)
+        if end:
             result = Result.BOUNDARY
             warnings.warn(
-                f"The objective is the largest at the floor, {self.floor:g}, and may "
-                "have no maximum above it. Rows that are equal make a leave-one-out "
-                "likelihood so: give them weights, or take another objective.",
+                f"The objective is the largest at the {end} of what `smoothing` may "
+                "be, and may have no maximum inside. Rows that are equal make a "
+                "leave-one-out likelihood so: give them weights, or take another "
+                "objective.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=2,
             )
-        smoothing = from_unconstrained(free, self.start)
-        smoothing = jax.tree.map(np.asarray, smoothing)
-        return TuningResult(smoothing, tree, value, np.asarray(history), result)
+        found = from_unconstrained(best.free, start)
+        return TuningResult(
+            smoothing=jax.tree.map(np.asarray, found),
+            tree=best.tree,
+            value=best.value,
+            history=np.asarray(history),
+            result=result,
+        )
 
-    def tree(self, free: list[Array]) -> Dendrogram:
-        return agglomerate(self.problem.rows, **self.arguments(free))
 
-    def arguments(self, free: list[Array]) -> dict[str, Any]:
-        return {
-            "family": self.problem.data_model,
-            "smoothing": from_unconstrained(free, self.start),
-            "weights": self.problem.weights,
-        }
+class _Best(NamedTuple):
+    value: float
+    free: list[Array]
+    tree: Dendrogram
 
-    def loss(self, free: list[Array], children: Array) -> Array:
-        return -self.objective(children, self.problem.rows, **self.arguments(free))
 
-    def step(self, free: list[Array], state: Any, children: Array):
-        """The objective, the numbers of the next step, and the optimizer's state."""
-        loss, gradient = jax.value_and_grad(self.loss)(free, children)
-        updates, state = self.optimizer.update(
-            gradient,
-            state,
-            free,
-            value=loss,
-            grad=gradient,
-            value_fn=lambda free: self.loss(free, children),
+Limits = list[tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The two parts of a step, compiled once for an objective and an optimizer."""
+
+    init: Callable[..., Any]
+    update: Callable[..., tuple[Array, list[Array], Any]]
+
+
+def _climb(
+    problem: Problem,
+    step: _Step,
+    limits: Limits,
+    max_steps: int,
+    recluster_every: int,
+    report: Callable[[int], None] | None,
+) -> tuple[_Best, list[float], Result]:
+    """The best that was seen, the objective at each step, and how it ended."""
+    free = _clipped(to_unconstrained(_map_of(problem)), limits)
+    state = step.init(free)
+    best, history, last_rise, tree = None, [], 0, _tree(problem, free)
+    result = Result.STEP_LIMIT
+    for count in range(max_steps):
+        if count and count % recluster_every == 0:
+            tree = _tree(problem, free)
+        value, moved, state = step.update(problem, limits, free, state, tree)
+        value = float(value)
+        history.append(value)
+        if not math.isfinite(value):
+            result = Result.INVALID
+            break
+        if best is None or value > best.value:
+            if best is None or value - best.value > _TOLERANCE * abs(value):
+                last_rise = count
+            best = _Best(value, free, tree)
+        if count - last_rise > 2 * recluster_every:
+            result = Result.CONVERGED
+            break
+        free = moved
+        if report:
+            report(count + 1)
+    if best is None:
+        raise ValueError(
+            f"`objective` must be finite where tuning starts; got {history[0]} with "
+            f"{problem.smoothing!r}. Start from a larger smoothing."
+        )
+    return best, history, result
+
+
+@functools.lru_cache(maxsize=32)
+def _step_of(
+    objective: Callable[..., Array],
+    optimizer: optax.GradientTransformation,
+    num_clusters: int,
+) -> _Step:
+    optimizer = optax.with_extra_args_support(optimizer)
+
+    def update(problem, limits, free, state, tree):
+        def loss(free):
+            options = _options(problem, free)
+            return -objective(tree, problem.rows, num_clusters=num_clusters, **options)
+
+        value, gradient = jax.value_and_grad(loss)(free)
+        updates, state = optimizer.update(
+            gradient, state, free, value=value, grad=gradient, value_fn=loss
         )
         moved: Any = optax.apply_updates(free, updates)
-        return -loss, self.above_floor(moved), state
+        return -value, _clipped(moved, limits), state
 
-    def above_floor(self, free: list[Array]) -> list[Array]:
-        limits = zip(free, self.limits(), strict=True)
-        return [jnp.clip(x, low, high) for x, (low, high) in limits]
-
-    def at_floor(self, free: list[Array]) -> bool:
-        limits = zip(free, self.limits(), strict=True)
-        return any(bool(jnp.any(x <= low)) for x, (low, _) in limits)
-
-    def limits(self) -> list[tuple[Array | float, Array | float]]:
-        """Least and largest of the unconstrained numbers, for each free leaf."""
-        low = math.log(self.floor)
-        bounds = {
-            Constraint.POSITIVE: (low, low + _RANGE),
-            Constraint.UNIT_INTERVAL: (low, -low),
-        }
-        kinds = jax.tree.leaves(self.start.constraints())
-        limits = []
-        for kind, leaf in zip(kinds, jax.tree.leaves(self.start), strict=True):
-            if kind in (Constraint.INVERTIBLE, Constraint.POSITIVE_DEFINITE):
-                on_diagonal = np.eye(np.shape(leaf)[-1], dtype=bool)
-                limits.append(
-                    (
-                        np.where(on_diagonal, low, -np.inf),
-                        np.where(on_diagonal, low + _RANGE, np.inf),
-                    )
-                )
-            elif kind is not Constraint.FIXED:
-                limits.append(bounds.get(kind, (-np.inf, np.inf)))
-        return limits
+    return _Step(optimizer.init, jax.jit(update))
 
 
-def _floor(problem: Problem) -> float:
-    if isinstance(problem.smoothing, Blur):
-        rule = normal_reference(problem.rows, weights=problem.weights)
-        return 1e-6 * float(rule.bandwidth)
-    return 1e-9
+def _tree(problem: Problem, free: list[Array]) -> Dendrogram:
+    return agglomerate(problem.rows, **_options(problem, free))
+
+
+def _options(problem: Problem, free: list[Array]) -> dict[str, Any]:
+    return {
+        "family": problem.data_model,
+        "smoothing": from_unconstrained(free, _map_of(problem)),
+        "weights": problem.weights,
+    }
+
+
+def _map_of(problem: Problem) -> StatisticMap:
+    return cast(StatisticMap, problem.smoothing)
+
+
+def _clipped(free: list[Array], limits: Limits) -> list[Array]:
+    pairs = zip(free, limits, strict=True)
+    return [jnp.clip(x, low, high) for x, (low, high) in pairs]
+
+
+def _end_of_range(free: list[Array], limits: Limits) -> str | None:
+    """Which end of its range a number lies at, if one does."""
+    pairs = list(zip(free, limits, strict=True))
+    if any(np.any(np.asarray(x) <= low) for x, (low, _) in pairs):
+        return "floor"
+    if any(np.any(np.asarray(x) >= high) for x, (_, high) in pairs):
+        return "upper end"
+    return None
+
+
+def _limits(smoothing: StatisticMap, least: np.ndarray) -> Limits:
+    """Least and largest of the unconstrained numbers, for each free leaf."""
+    low = np.log(least)
+    limits = []
+    for kind, leaf in zip(
+        jax.tree.leaves(smoothing.constraints()),
+        jax.tree.leaves(smoothing),
+        strict=True,
+    ):
+        shape = np.shape(leaf)
+        if kind in (Constraint.INVERTIBLE, Constraint.POSITIVE_DEFINITE):
+            on_diagonal = np.eye(shape[-1], dtype=bool)
+            ends = (
+                np.where(on_diagonal, low, -np.inf),
+                np.where(on_diagonal, low + _RANGE, np.inf),
+            )
+        elif kind is Constraint.POSITIVE:
+            ends = (low, low + _RANGE)
+        elif kind is Constraint.UNIT_INTERVAL:
+            ends = (low, -low)
+        else:
+            ends = (-np.inf, np.inf)
+        if kind is not Constraint.FIXED:
+            limits.append(tuple(np.broadcast_to(end, shape) for end in ends))
+    return limits
+
+
+def _least(problem: Problem, floor: float | None) -> np.ndarray:
+    """The floor of positive leaves: one number, or one a column for bandwidths."""
+    smoothing = problem.smoothing
+    if floor is not None:
+        return np.asarray(floor)
+    if isinstance(smoothing, Blur):
+        rule = normal_reference(
+            problem.rows,
+            per_coordinate=np.ndim(smoothing.bandwidth) > 0,
+            weights=problem.weights,
+        )
+        return 1e-6 * np.asarray(rule.bandwidth)
+    if isinstance(smoothing, Adding):
+        return 1e-12 * np.asarray(smoothing.amount)
+    return np.asarray(1e-9)

@@ -151,8 +151,8 @@ def test_constraints_have_the_structure_of_the_map():
             mixing(center, 0.1, center_constraint=kinds),
             [*kinds, Constraint.UNIT_INTERVAL],
         ),
-        (pseudo_count(np.ones(2), 1.0), [Constraint.REAL, Constraint.POSITIVE]),
-        (adding(np.ones(2), 1.0), [Constraint.REAL, Constraint.POSITIVE]),
+        (pseudo_count(np.ones(2), 1.0), [Constraint.FIXED, Constraint.POSITIVE]),
+        (adding(np.ones(2), 1.0), [Constraint.FIXED, Constraint.POSITIVE]),
     ]:
         constraints = smoothing.constraints()
         assert jax.tree.leaves(constraints) == expected

@@ -6,8 +6,10 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from bregjax._numerics import scale_tangent
 from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import MeanState, divergences_from
+from bregjax.convex.base import ConvexFunction
 from bregjax.families._natural_state import NaturalState
 
 if TYPE_CHECKING:
@@ -19,7 +21,11 @@ __all__ = ["by_divergence", "by_natural", "naturals_of"]
 def naturals_of(
     family: "Family", clusters: NaturalState | MeanState
 ) -> tuple[PyTree, Array]:
-    """θ_k and ψ(θ_k), `[k, ...]` and `[k]`, of means inside the mean domain."""
+    """θ_k and ψ(θ_k), `[k, ...]` and `[k]`, of means inside the mean domain.
+
+    A mean on its boundary has none; in the place of it stands the last that the solver
+    reached, with densities that are tiny where they should be 0.
+    """
     if isinstance(clusters, MeanState):
         solve = lambda mean: family.conjugate(mean).maximiser
         natural = jax.vmap(solve)(clusters.mean)
@@ -40,22 +46,39 @@ def by_natural(family: "Family", row: Array, parameters: tuple[PyTree, Array]) -
     return jnp.where(jnp.isneginf(base), -jnp.inf, value + base)
 
 
-def by_divergence(
-    family: "Family", row: Array, means: Array, peak: Array | None = None
-) -> Array:
-    """log p̂(x) − B_ψ*(T(x), τ_k), where p̂(x) = sup over θ of p(x; θ) is finite; `[k]`.
+def by_divergence(family: "Family", row: Array, means: Array) -> Array:
+    """f(τ_k) + ⟨∇f(τ_k), T(x) − τ_k⟩ + log h(x), `[k]`; see `tangent_values`.
 
-    Right, with its derivatives, for means on the boundary too; exactly log p̂(x) where
-    the mean is T(x).
-
-    Args:
-        family: A family whose cluster model is that of a convex function.
-        row: x.
-        means: τ_k, `[k, n]`.
-        peak: log p̂(x), ψ*(T(x)) + log h(x) if None.
+    The log-density, with f the function of the family's cluster model, where that is
+    ψ*; where it is ψ* and a linear term more, the density is that term at T(x) less.
     """
     function = family.cluster_model().function  # pyright: ignore[reportAttributeAccessIssue]
     statistics = family.sufficient_statistics(row)
-    if peak is None:
-        peak = family.conjugate(statistics).value + family.log_base_measure(row)
-    return peak - divergences_from(function, statistics, means)
+    values = tangent_values(function, statistics, means)
+    return values + family.log_base_measure(row)
+
+
+@jax.custom_jvp
+def tangent_values(function: ConvexFunction, x: Array, means: Array) -> Array:
+    """f(τ_k) + ⟨∇f(τ_k), x − τ_k⟩, `[k]`: where the tangents at τ_k stand at x.
+
+    By f(x) − B_f(x, τ_k), which holds for means on the boundary of dom f too, where the
+    slope is infinite: a count of 0 under a rate of 0. Derivatives by x are the slopes
+    ∇f(τ_k), those by τ_k the ones of the divergence; x may be on the boundary.
+    """
+    return function(x) - divergences_from(function, x, means)
+
+
+@tangent_values.defjvp
+def _tangent_values_jvp(primals, tangents):
+    function, x, means = primals
+    d_function, dx, d_means = tangents
+    value, change = jax.jvp(
+        lambda f, means: f(x) - divergences_from(f, x, means),
+        (function, means),
+        (d_function, d_means),
+    )
+    slopes = function.gradient(means)
+    axes = tuple(range(1, means.ndim))
+    along = scale_tangent(slopes, jnp.broadcast_to(dx[None], slopes.shape))
+    return value, change + jnp.sum(along, axis=axes)

@@ -77,8 +77,9 @@ class Poisson(VectorFamily):
         return clusters.mean
 
     def log_densities(self, row: Array, parameters: Array) -> Array:
-        """By divergences, which take means on the boundary."""
-        return by_divergence(self, row, parameters)
+        """By divergences, which take means on the boundary; ψ*(x) = Σ x log x − x."""
+        statistics = self.sufficient_statistics(row)
+        return by_divergence(self, row, parameters) - jnp.sum(statistics)
 
     def cluster_model(self) -> BregmanModel:
         """The generalised Kullback–Leibler divergence of rates."""

@@ -13,7 +13,6 @@ from bregjax._typing import Array, ArrayLike, DataLike
 from bregjax.cluster_model import BregmanModel, MeanState
 from bregjax.convex import ConjugateSolution, Scaled, SquaredNorm
 from bregjax.families._closed_form import all_finite, closed_form
-from bregjax.families._densities import by_divergence
 from bregjax.families._vector_family import VectorFamily
 
 __all__ = ["SphericalGaussian"]
@@ -80,10 +79,9 @@ class SphericalGaussian(VectorFamily):
 
     def log_densities(self, row: Array, parameters: Array) -> Array:
         """log N(x; μ_k, σ² I) by distances."""
-        scale = 2 * np.pi * jnp.asarray(self.variance)
-        return by_divergence(
-            self, row, parameters, -0.5 * row.shape[-1] * jnp.log(scale)
-        )
+        variance = jnp.asarray(self.variance)
+        square = jnp.sum((row[None] - parameters) ** 2, axis=-1) / variance
+        return -0.5 * (square + row.shape[-1] * jnp.log(2 * np.pi * variance))
 
     def cluster_model(self) -> BregmanModel:
         """Squared distances of means."""

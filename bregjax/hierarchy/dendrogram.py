@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, SupportsIndex, get_args
 
 import numpy as np
 
-from bregjax._checks import is_concrete
+from bregjax._checks import check_count, is_concrete
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
 from bregjax.hierarchy import _walk, export
@@ -155,7 +155,7 @@ class Dendrogram:
             Node numbers 2m − 2, 2m − 3, …, int32 of shape ``[num_nodes]``.
         """
         total = self.num_leaves + self.num_merges
-        count = _count("num_nodes", num_nodes, total, "the tree's nodes")
+        count = check_count("num_nodes", num_nodes, total, "the tree's nodes")
         return np.arange(total - 1, total - 1 - count, -1, dtype=np.int32)
 
     def members(self, node: SupportsIndex) -> np.ndarray:
@@ -317,7 +317,9 @@ class Dendrogram:
                 f"{num_clusters} and {max_cost}."
             )
         if num_clusters is not None:
-            count = _count("num_clusters", num_clusters, self.num_leaves, "the leaves")
+            count = check_count(
+                "num_clusters", num_clusters, self.num_leaves, "the leaves"
+            )
             # The last count − 1 merges are undone, so nodes from 2m − count up go.
             num_nodes = self.num_leaves + self.num_merges
             whole = np.arange(num_nodes) <= num_nodes - count
@@ -343,12 +345,3 @@ class Dendrogram:
     def _concrete(self) -> tuple[np.ndarray, np.ndarray]:
         children, costs = self._arrays()
         return np.asarray(children), np.asarray(costs)
-
-
-def _count(name: str, value: SupportsIndex, largest: int, what: str) -> int:
-    count = operator.index(value)
-    if not 1 <= count <= largest:
-        raise ValueError(
-            f"`{name}` must be from 1 to {largest}, the number of {what}; got {count}."
-        )
-    return count

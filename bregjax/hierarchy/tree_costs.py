@@ -62,7 +62,7 @@ def replay(
         weights: As for `agglomerate`; the tree's own are not used.
 
     Returns:
-        Costs `[m − 1]`: a float64 NumPy array when everything is concrete and on a CPU,
+        Costs `[m − 1]`: a NumPy array when everything is concrete, float64 on a CPU;
         else a JAX array.
 
     Raises:
@@ -87,9 +87,7 @@ def replay(
         return costs  # pyright: ignore[reportReturnType]
 
 
-def children_of(
-    tree: Dendrogram | DataLike, num_points: int
-) -> Array | np.ndarray:
+def children_of(tree: Dendrogram | DataLike, num_points: int) -> Array | np.ndarray:
     """The children of a dendrogram, or children given as such, `[m − 1, 2]`.
 
     Raises:

@@ -34,13 +34,20 @@ def to_unconstrained(smoothing: StatisticMap) -> list[Array]:
 def from_unconstrained(free: PyTree, like: Map) -> Map:
     """The map, of the kind of `like`, that real numbers stand for.
 
-    Whatever they are, the map's constraints hold (but for overflow); fixed leaves are
+    Whatever they are, the map's constraints hold, by rounding too; fixed leaves are
     those of `like`. A factor B of a
     covariance comes back as the Cholesky factor of B Bᵀ: the same smoothing.
     """
     kinds = jax.tree.leaves(like.constraints())
     leaves, structure = jax.tree.flatten(like)
-    values = iter(jax.tree.leaves(free))
+    wanted = sum(kind is not Constraint.FIXED for kind in kinds)
+    given = jax.tree.leaves(free)
+    if len(given) != wanted:
+        raise ValueError(
+            f"`free` must have {wanted} arrays, as `to_unconstrained` gives them for "
+            f"this {type(like).__name__}; got {len(given)}."
+        )
+    values = iter(given)
     leaves = [
         leaf if kind is Constraint.FIXED else _FROM[kind](next(values))
         for kind, leaf in zip(kinds, leaves, strict=True)
@@ -67,6 +74,12 @@ def _factor_of_logs(free: Array) -> Array:
     return jnp.tril(free, -1) + _diagonal(jnp.exp(diagonal))
 
 
+def _inside(x: Array, upper: float) -> Array:
+    """Above 0 and below `upper` where rounding has left neither so."""
+    info = jnp.finfo(x.dtype)
+    return jnp.clip(x, info.tiny, min(upper * (1 - info.eps), info.max))
+
+
 def _diagonal(values: Array) -> Array:
     return values[..., None] * jnp.eye(values.shape[-1], dtype=values.dtype)
 
@@ -88,8 +101,8 @@ _TO = {
 }
 _FROM = {
     Constraint.REAL: lambda x: x,
-    Constraint.POSITIVE: jnp.exp,
-    Constraint.UNIT_INTERVAL: jax.nn.sigmoid,
+    Constraint.POSITIVE: lambda x: _inside(jnp.exp(x), jnp.inf),
+    Constraint.UNIT_INTERVAL: lambda x: _inside(jax.nn.sigmoid(x), 1),
     Constraint.SIMPLEX: functools.partial(jax.nn.softmax, axis=-1),
     Constraint.POSITIVE_DEFINITE: lambda x: _square(_factor_of_logs(x)),
     Constraint.INVERTIBLE: _factor_of_logs,
