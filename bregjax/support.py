@@ -201,8 +201,11 @@ def _check_columns(problem: Problem) -> None:
         problem.weights[some[:8]],
     )
     same_column = lambda j: _neighbour_costs(_of_columns(few, jnp.full(d, j)))
-    by_column = np.mean(jax.vmap(same_column)(jnp.arange(d)), axis=0)
-    costs = np.asarray(_neighbour_costs(few))
+    of_columns = jax.jit(
+        lambda columns: jnp.mean(jax.vmap(same_column)(columns), axis=0)
+    )
+    by_column = np.asarray(of_columns(jnp.arange(d)))
+    costs = np.asarray(jax.jit(_neighbour_costs)(few))
     slack = 1e-6 * np.max(costs, initial=0)
     if not np.allclose(costs, by_column, rtol=1e-4, atol=slack):
         raise ValueError(

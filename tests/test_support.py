@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from trees import leaf_sets
 
-from bregjax.families import DiagonalGaussian, ExponentialFamily, Poisson
+from bregjax.families import DiagonalGaussian, ExponentialFamily
 from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.smoothing import blur
 from bregjax.support import support_values
@@ -54,20 +54,6 @@ def test_clear_clusters_are_supported(resampled, rng):
     np.testing.assert_array_equal(values[halves], 1)
     assert np.min(values) < 0.9
     assert np.all((values >= 0) & (values <= 1))
-
-
-def test_families(rng):
-    for family, x, kinds in [
-        (Poisson(), rng.poisson(4, size=(10, 4)) + 1.0, ["columns"]),
-        ("multinomial", rng.multinomial(20, np.ones(4) / 4, 10), ["points"]),
-    ]:
-        tree = agglomerate(x, family=family)
-        for resampled in kinds:
-            values = support_values(
-                tree, x, family=family, resampled=resampled, num_replicates=7
-            )
-            np.testing.assert_allclose(values * 7, np.round(values * 7), atol=1e-9)
-            assert 0 < np.mean(values[:-1]) < 1
 
 
 def test_progress_in_ragged_batches(rng, monkeypatch, capsys):

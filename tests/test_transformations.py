@@ -12,24 +12,18 @@ from bregjax.objectives import (
     leave_one_out_log_likelihood,
 )
 from bregjax.smoothing import Blur
-from bregjax.soft_trees import sequence_log_prob
 
 M, D, K = 10, 2, 3
 FAMILY = bj.DiagonalGaussian()
 
 # Functions of (children, x, weights, bandwidth), each differentiable in the last three.
 FUNCTIONS = {
-    "replay": lambda tree, x, **options: bj.replay(tree, x, **options),
     "features": lambda tree, x, **options: bj.dendrogram_features(
         tree, x, num_features=4, **options
-    ),
-    "assignments": lambda tree, x, **options: bj.soft_assignments(
-        tree, x, num_clusters=K, **options
     ),
     "leave_one_out": lambda tree, x, **options: leave_one_out_log_likelihood(
         tree, x, num_clusters=K, **options
     ),
-    "log_prob": lambda tree, x, **options: sequence_log_prob(tree, x, **options),
 }
 
 

@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from bregjax._result import Result
-from bregjax.families import Gaussian, Poisson
+from bregjax.families import Gaussian
 from bregjax.moments import Moments
 from bregjax.objectives import (
     held_out_log_likelihood,
@@ -128,13 +128,11 @@ def test_duplicates_end_at_the_floor():
 
 
 def test_other_maps(rng):
-    """α of proportions, pseudo-counts, a full matrix: each better than its start."""
+    """α of proportions, a full matrix: each better than its start."""
     words = rng.multinomial(30, rng.dirichlet(np.ones(5), 3)[rng.integers(0, 3, 24)])
-    counts = rng.poisson(rng.gamma(1, 3, (3, 4))[rng.integers(0, 3, 24)])
     points = rng.normal(size=(24, 2)) @ np.array([[3.0, 2.9], [0.0, 0.2]])
     for x, family, smoothing in [
         (words, "multinomial", mixing(np.full(5, 0.2), 0.5)),
-        (counts, Poisson(), pseudo_count(counts.mean(0), 5.0)),
         (points, "gaussian", blur(np.eye(2))),
     ]:
         found = tune_smoothing(
