@@ -33,7 +33,7 @@ class ExponentialFamily(Family):
             not need it, `log_prob` and likelihoods do.
         params: Parameters of ψ itself (a dispersion, a matrix), any pytree of arrays;
             costs differentiate with respect to them, and new values do not recompile.
-            T and log h get them too, as a second argument, if they take two.
+            T and log h get them too if they have a second argument without a default.
         separable: Whether ψ(θ) = Σ ψ_i(θ_i): the solver then works a coordinate at a
             time, without matrices. A wrong claim gives wrong costs; `check` tests it.
 
