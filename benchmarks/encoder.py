@@ -3,8 +3,9 @@
 Digits of scikit-learn, five seeds: a small network maps pixels to eight numbers, which
 are whitened (a collapsed encoder would have all the likelihood there is); the
 leave-one-out likelihood of a cut into ten Gaussian clusters is its objective. The tree
-is made anew every few steps, of a batch if `--batch` is less than the training rows. Purity is that of the tree of held-out
-rows, beside raw pixels and principal components of the same dimension.
+is made anew every few steps, of a batch if `--batch` is less than the training rows.
+Purity is that of the tree of held-out rows, beside raw pixels and principal components
+of the same dimension.
 
     python benchmarks/encoder.py
 """
