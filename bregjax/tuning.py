@@ -162,9 +162,10 @@ def tune_smoothing(
             result = Result.BOUNDARY
             warnings.warn(
                 f"The objective is the largest at the {end} of what `smoothing` may "
-                "be, and may have no maximum inside. Rows that are equal make a "
-                "leave-one-out likelihood so: give them weights, or take another "
-                "objective.",
+                "be, and may have no maximum inside. Equal rows, and columns of many "
+                "equal values, make a leave-one-out likelihood so: give equal rows "
+                "weights, set `floor` to the resolution of the data, tune one "
+                "bandwidth for all columns, or take another objective.",
                 UserWarning,
                 stacklevel=2,
             )
