@@ -216,24 +216,21 @@ def evaluate(core: Callable[..., PyTree], *args: PyTree, **static: Hashable) -> 
     if not is_concrete(args):
         return core(*working_copy(args), **static)
     with precision(args):
-        out, codes = _compiled(core, **static)(*working_copy(args))
+        args = working_copy(args)
+        # A program of its own, run first: beside another's factorisations those of the
+        # leaves could lock up a CPU.
         problems = [arg for arg in args if isinstance(arg, Problem)]
-        for name, code, problem in zip(("x", "rows"), codes, problems, strict=False):
-            check_leaves(code, problem, name=name)
-        return jax.tree.map(np.asarray, out)
+        for name, problem in zip(("x", "rows"), problems, strict=False):
+            check_leaves(np.asarray(leaf_codes(problem)), problem, name=name)
+        return jax.tree.map(np.asarray, _compiled(core, **static)(*args))
 
 
 @functools.cache
 def _compiled(core: Callable[..., PyTree], **static: Hashable) -> Callable[..., PyTree]:
-    """`core`, and the result codes of the leaves of its problems."""
-
-    def with_codes(*args: PyTree):
-        problems = [arg for arg in args if isinstance(arg, Problem)]
-        return core(*args, **static), [leaf_codes(problem) for problem in problems]
-
-    return jax.jit(with_codes)
+    return jax.jit(functools.partial(core, **static))
 
 
+@jax.jit
 def leaf_codes(problem: Problem) -> Array:
     """Result codes of the leaves, `[m]`."""
     model, leaves = build_leaves(problem)
