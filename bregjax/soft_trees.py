@@ -69,7 +69,10 @@ def sample_tree(
     _check_temperature(temperature)
     # As numbers, which do not depend on the kind of the key.
     seed = jax.random.bits(as_key(key), (2,), jnp.uint32)
-    children, costs, log_prob = evaluate(_sample, problem, seed, temperature)
+    # One program after the other: they factorise matrices, see `map_rows`.
+    children = evaluate(_drawn, problem, seed, temperature)
+    costs = evaluate(_costs, problem, children)
+    log_prob = evaluate(_log_prob, problem, children, temperature)
     if is_concrete(costs):
         check_costs(costs, children, problem)
     scale = problem.data_model.ward_scale
@@ -175,12 +178,14 @@ def _check_temperature(temperature: DataLike) -> None:
         )
 
 
-def _sample(problem: Problem, seed: Array, temperature: Array):
-    model, leaves = build_leaves(problem)
+def _drawn(problem: Problem, seed: Array, temperature: Array) -> Array:
     key = jax.random.wrap_key_data(seed, impl="threefry2x32")
-    children = _draw(*jax.lax.stop_gradient((model, leaves, temperature)), key)
-    costs = replay_costs(model, leaves, children, problem.num_points)
-    return children, costs, _log_prob(problem, children, temperature)
+    fixed = jax.lax.stop_gradient((*build_leaves(problem), temperature))
+    return _draw(*fixed, key)
+
+
+def _costs(problem: Problem, children: Array) -> Array:
+    return replay_costs(*build_leaves(problem), children, problem.num_points)
 
 
 def _draw(model: ClusterModel, leaves, temperature: Array, key: Array) -> Array:
