@@ -1,0 +1,52 @@
+"""Eager work on full Gaussians, of sizes that XLA now and then never came back from.
+
+Two batches of factorisations side by side in one program can lock up a CPU; so each
+step here has to end, many times over. Run by `test_factorising.py` in a process that
+can be killed; prints the name of each step that ended.
+"""
+
+import sys
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+import bregjax as bj
+from bregjax.objectives import leave_one_out_log_likelihood
+
+TIMES = 12
+
+
+def repeat(name: str, function: Callable[[], object]) -> None:
+    for _ in range(TIMES):
+        values = jax.tree.leaves(function())
+        assert all(np.all(np.isfinite(v)) for v in values)
+    sys.stdout.write(f"{name}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2000, 20)) + 4 * rng.integers(0, 3, size=(2000, 1))
+    tree = bj.agglomerate(x, family="ward")
+    repeat(
+        "features",
+        lambda: bj.dendrogram_features(tree, x, family="gaussian", num_features=20),
+    )
+
+    few = x[:403]  # no multiple of a block
+    tree = bj.agglomerate(few, family="ward")
+
+    def likelihood(smoothing):
+        return leave_one_out_log_likelihood(
+            tree, few, family="gaussian", num_clusters=8, smoothing=smoothing
+        )
+
+    smoothing = bj.normal_reference(few)
+    gradient = jax.jit(jax.grad(likelihood))
+    repeat("likelihood", lambda: likelihood(smoothing))
+    repeat("its gradient", lambda: gradient(smoothing))
+    repeat(
+        "sampled tree",
+        lambda: bj.sample_tree(few[:40, :3], family="gaussian", key=0)[1],
+    )
