@@ -23,6 +23,8 @@ __all__ = ["WindowedInfo", "windowed"]
 _SHARES, _REDUCIBLE_SHARES = (0.6, 0.7, 0.01), (0.9, 0.95, 0.01)
 # By how much they change after a window that is greedy's, and one that isn't.
 _GROWTH, _SHRINKAGE = 1.1, 0.7
+# The same after one that failed at its first merges, and until it is large again.
+_COLLAPSE, _RECOVERY = 0.25, 1.3
 # A window of so few merges that fails is made one merge at a time; so many are made so
 # at most before the next window.
 _FEW, _MANY = 8, 64
@@ -174,7 +176,7 @@ class _Run:
     def _merge_window(self, threshold: float, share: float) -> float:
         """Make merges within a threshold; the share of clusters to try next."""
         info, frontier = self.info, self._frontier
-        _, largest, smallest = self._shares
+        usual, largest, smallest = self._shares
         before = frontier.snapshot()
         start = frontier.pool.used
         merges = self._optimistic(threshold)
@@ -194,17 +196,19 @@ class _Run:
             self._commit(*(field[order] for field in merges[:4]))
             info.windows += 1
             self._singly = _FEW
-            return min(_GROWTH * share, largest)
+            growth = _GROWTH if share > usual / 2 else _RECOVERY
+            return min(growth * share, largest)
         info.failed_checks += 1
         frontier.restore(before)
         lower = np.nextafter(intruder, -np.inf)
         count = int(np.count_nonzero(merges.cost <= lower))
         if count <= _FEW or lower >= threshold:
             # Where greedy is not to be foreseen it may stay so for a while.
+            if len(merges.cost) <= 4 * self._singly:
+                self._singly = min(2 * self._singly, _MANY)
             self._merge_singly(max(count + 1, self._singly))
-            self._singly = min(2 * self._singly, _MANY)
-        else:
-            self._merge_window(lower, share)
+            return max(_COLLAPSE * share, smallest)
+        self._merge_window(lower, share)
         return max(_SHRINKAGE * share, smallest)
 
     def _optimistic(self, threshold: float) -> Merges | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from bregjax.hierarchy._windowed.bounds import Bounds
 from bregjax.hierarchy._windowed.meeting import meet
-from bregjax.hierarchy._windowed.nearest import TwoNearest
+from bregjax.hierarchy._windowed.nearest import Nearest
 from bregjax.hierarchy._windowed.pool import Pool, blocks
 
 __all__ = ["Frontier"]
@@ -19,15 +19,15 @@ __all__ = ["Frontier"]
 class Frontier:
     """What is known of the clusters in the slots of a pool, on the host.
 
-    A new cluster meets all others when it is born. So where the nearest of a cluster
-    has gone and its second nearest too, what the latter cost is a lower bound: those
+    A new cluster meets all others when it is born. So where the few nearest of a
+    cluster that were kept have gone, what the last of them cost is a lower bound: those
     older are no nearer, and those younger have been seen. It is searched for again when
     its bound comes first.
 
     Attributes:
         pool: The clusters' states.
         alive: Slots that hold a cluster not yet merged, `[capacity]`.
-        near: The two nearest of each.
+        near: The few nearest of each.
         key: Random-looking numbers, those of pairs (see `keys`) break ties.
         searches: Rows searched so far.
         rescans: Those among them that were searched again.
@@ -35,7 +35,7 @@ class Frontier:
 
     pool: Pool
     alive: np.ndarray
-    near: TwoNearest
+    near: Nearest
     key: np.ndarray
     searches: int = 0
     rescans: int = 0
@@ -47,7 +47,7 @@ class Frontier:
         return cls(
             pool=pool,
             alive=np.arange(size) < pool.used,
-            near=TwoNearest.unknown(size),
+            near=Nearest.unknown(size, pool.shapes.near),
             key=_mixed(np.arange(size, dtype=np.uint32)),
         )
 
@@ -169,7 +169,7 @@ class Frontier:
         return kept, moved
 
     def search(self) -> None:
-        """Find the two nearest of all: block by block, each meets those before it."""
+        """Find the nearest of all: block by block, each meets those before it."""
         ours, theirs = itertools.tee(self._meetings())
         for (part, present), bounds in zip(
             ours, self.pool.bounds_of(theirs), strict=True
@@ -184,7 +184,7 @@ class Frontier:
             yield part, present.copy()
 
     def _search_again(self, rows: np.ndarray, newborn: int = 0) -> None:
-        """Find the two nearest of rows; the first ones, newborn, are made known."""
+        """Find the nearest of rows; the first ones, newborn, are made known."""
         parts = list(blocks(rows, self.pool.shapes.block))
         found = self.pool.bounds_of((part, self.alive) for part in parts)
         for part, bounds in zip(parts, found, strict=True):
@@ -204,12 +204,11 @@ class Frontier:
         The first are made known to all but those that search themselves.
         """
         self.searches += len(part)
-        limit = np.where(present, self.near.bound[1], -np.inf)
+        limit = np.where(present, self.near.bound[-1], -np.inf)
         limit[searching] = -np.inf
         ours, theirs = meet(self.pool, part, present, bounds, newborn, limit)
-        self.near.clear(part)
-        self.near.insert(*ours, self.key)
-        self.near.insert(theirs.second, theirs.first, theirs.cost, self.key)
+        self.near.replace(part, ours, self.key)
+        self.near.insert(theirs, self.key)
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:

@@ -1,31 +1,15 @@
-"""A block of rows meets the slots: the two nearest of each, and whom it comes near."""
-
-from typing import NamedTuple
+"""A block of rows meets the slots: the nearest of each, and whom it comes near."""
 
 import numpy as np
 
 from bregjax.hierarchy._windowed.bounds import Bounds
-from bregjax.hierarchy._windowed.nearest import push_least
+from bregjax.hierarchy._windowed.nearest import Costs, push_least
 from bregjax.hierarchy._windowed.pool import Pool
 
-__all__ = ["Costs", "meet"]
+__all__ = ["meet"]
 
 # Bounds of single pairs are about this near to costs where costs are what they bound.
 _MARGIN = 1e-4
-
-
-class Costs(NamedTuple):
-    """Merge costs of pairs of slots, `[p]`.
-
-    Attributes:
-        first: Slots.
-        second: With these.
-        cost: Costs.
-    """
-
-    first: np.ndarray
-    second: np.ndarray
-    cost: np.ndarray
 
 
 def meet(
@@ -50,8 +34,8 @@ def meet(
         limit: Up to which cost a slot wants to know of them, −inf for no.
 
     Returns:
-        Of each row the costs of the nearest two, and of what costs no more; of slots
-        the costs with rows that are new to them, at most their limit.
+        Of each row the costs of the nearest few, and of what costs no more; of slots
+        (first) the costs with rows that are new to them, at most their limit.
     """
     count = len(rows)
     slot, new = bounds.pairs_by_column(limit)
@@ -81,10 +65,10 @@ def meet(
 def _leading(
     rows: np.ndarray, present: np.ndarray, bounds: Bounds
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of each row two pairs that are likely to be the nearest: place and column."""
+    """Of each row a few pairs likely to be the nearest: place and column."""
     low, here = bounds.by_row[0].copy(), np.arange(len(rows))
     places, groups = [], []
-    for _ in range(2):
+    for _ in range(bounds.shapes.near):
         best = np.argmin(low, axis=1)
         there = low[here, best] < np.inf
         places.append(here[there])
@@ -108,15 +92,15 @@ class _Pairs:
 
     Attributes:
         limit: By place, up to which cost pairs there matter. First those of rows, whose
-            two nearest count, then one for each pair whose limit is given.
+            few nearest count, then one for each pair whose limit is given.
     """
 
     def __init__(self, pool: Pool, count: int, limit: np.ndarray) -> None:
         self.limit = np.append(np.full(count, np.inf), limit)
         self._pool = pool
         self._count = count
-        # The two least bounds, and costs, in the places of rows.
-        self._hope, self._least = np.full((2, 2, count), np.inf)
+        # The least bounds, and costs, in the places of rows.
+        self._hope, self._least = np.full((2, pool.shapes.near, count), np.inf)
         self._index = np.zeros((3, 0), np.int64)
         self._low, self._cost = np.zeros((2, 0))
 
@@ -128,7 +112,7 @@ class _Pairs:
         self._cost = np.append(self._cost, np.full(len(low), np.inf))
         ours = place < self._count
         push_least(self._hope, place[ours], low[ours])
-        hope = self._hope[1].copy()
+        hope = self._hope[-1].copy()
         known = np.isfinite(hope)
         hope[known] += _MARGIN * np.abs(hope[known])
         self.limit[: self._count] = np.minimum(self.limit[: self._count], hope)
@@ -155,7 +139,7 @@ class _Pairs:
             self._cost[open_] = cost
             ours = place[open_] < self._count
             push_least(self._least, place[open_][ours], cost[ours])
-            self.limit[: self._count] = self._least[1]
+            self.limit[: self._count] = self._least[-1]
             open_ = self._open()
             if not len(open_):
                 return
@@ -168,9 +152,10 @@ class _Pairs:
     def known(self) -> tuple[Costs, Costs]:
         """Pairs within the limits, of rows and of others."""
         matter = (self._cost <= self.limit[self._index[0]]) & (self._cost < np.inf)
-        ours = self._index[0] < self._count
-        return self._costs(matter & ours), self._costs(matter & ~ours)
-
-    def _costs(self, chosen: np.ndarray) -> Costs:
-        _, first, second = self._index[:, chosen]
-        return Costs(first, second, self._cost[chosen])
+        place, row, other = self._index
+        ours = matter & (place < self._count)
+        theirs = matter & (place >= self._count)
+        return (
+            Costs(row[ours], other[ours], self._cost[ours]),
+            Costs(other[theirs], row[theirs], self._cost[theirs]),
+        )

@@ -48,14 +48,16 @@ def schedule(merges: Merges) -> np.ndarray:
     That is the order of cost and key itself, unless a union costs less than a part did.
     """
     by_rank = np.lexsort((merges.key, merges.cost))
-    rank = np.argsort(by_rank).tolist()
-    maker = {slot: merge for merge, slot in enumerate(merges.union.tolist())}
-    needs = [
-        [maker[part] for part in pair if part in maker]
-        for pair in zip(merges.first.tolist(), merges.second.tolist(), strict=True)
-    ]
-    if all(rank[t] < rank[n] for n, made in enumerate(needs) for t in made):
+    rank = np.argsort(by_rank)
+    # The merge that made a part, −1 for none.
+    maker = np.full(np.max(merges.union, initial=-1) + 1, -1)
+    maker[merges.union] = np.arange(len(rank))
+    parts = np.stack([merges.first, merges.second])
+    made = np.where(parts < len(maker), maker[np.minimum(parts, len(maker) - 1)], -1)
+    if np.all((made < 0) | (rank[made] < rank)):
         return by_rank
+    needs = [[before for before in pair if before >= 0] for pair in made.T.tolist()]
+    rank = rank.tolist()
     users: list[list[int]] = [[] for _ in needs]
     for merge, made in enumerate(needs):
         for before in made:

@@ -1,22 +1,37 @@
-"""For every cluster its two nearest, or lower bounds on what these cost."""
+"""For every cluster a few of the nearest, or lower bounds on what these cost."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["TwoNearest", "push_least"]
+__all__ = ["Costs", "Nearest", "push_least"]
+
+
+class Costs(NamedTuple):
+    """Merge costs of pairs of slots, `[p]`.
+
+    Attributes:
+        first: Slots.
+        second: With these.
+        cost: Costs.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    cost: np.ndarray
 
 
 @dataclass
-class TwoNearest:
-    """The nearest of the cluster in each slot, and the second nearest.
+class Nearest:
+    """The k nearest of the cluster in each slot, as far as they are known.
 
-    All pairs of a cluster with living others but the nearest cost at least the second
-    bound; where a bound is exact, it is the cost with the slot named. Where the first
-    isn't exact, the second bound equals it.
+    All pairs of a cluster with living others but those named cost at least the last
+    bound. Where a bound is exact, it is the cost with the slot named; those that are
+    come first, in order, and the other bounds of the cluster equal the last.
 
     Attributes:
-        bound: Costs or lower bounds, `[2, slots]`.
+        bound: Costs or lower bounds, `[k, slots]`.
         slot: With whom, where exact.
         exact: Whether a living cluster costs just that.
     """
@@ -26,86 +41,93 @@ class TwoNearest:
     exact: np.ndarray
 
     @classmethod
-    def unknown(cls, size: int) -> "TwoNearest":
-        """Nothing known of any."""
-        shape = (2, size)
+    def unknown(cls, size: int, depth: int) -> "Nearest":
+        """Nothing known of any of `size` slots; room for `depth` of each."""
+        shape = (depth, size)
         bound = np.full(shape, -np.inf)
         return cls(bound, np.zeros(shape, np.int64), np.zeros(shape, bool))
 
-    def copy(self) -> "TwoNearest":
+    def copy(self) -> "Nearest":
         """An independent copy."""
-        return TwoNearest(self.bound.copy(), self.slot.copy(), self.exact.copy())
+        return Nearest(self.bound.copy(), self.slot.copy(), self.exact.copy())
 
     def forget_dead(self, alive: np.ndarray) -> None:
-        """Where the nearest has gone the second steps up; where both, bounds stay."""
-        self.exact[1] &= alive[self.slot[1]]
-        gone = np.flatnonzero(self.exact[0] & ~alive[self.slot[0]])
-        for values in (self.bound, self.slot, self.exact):
-            values[0, gone] = values[1, gone]
-        self.exact[1, gone] = False
+        """Where some have gone those after them step up; the last bound stays."""
+        gone = self.exact & ~alive[self.slot]
+        rows = np.flatnonzero(alive & np.any(gone, axis=0))
+        bound, slot = self.bound[:, rows], self.slot[:, rows]
+        left = self.exact[:, rows] & ~gone[:, rows]
+        order = np.argsort(~left, axis=0, kind="stable")
+        stepped = [np.take_along_axis(v, order, axis=0) for v in (bound, slot, left)]
+        self.bound[:, rows] = np.where(stepped[2], stepped[0], bound[-1])
+        self.slot[:, rows], self.exact[:, rows] = stepped[1:]
 
-    def clear(self, rows: np.ndarray) -> None:
-        """Make ready for what a search finds."""
-        self.bound[:, rows] = np.inf
-        self.exact[:, rows] = False
-
-    def insert(
-        self,
-        rows: np.ndarray,
-        others: np.ndarray,
-        costs: np.ndarray,
-        key: np.ndarray,
-    ) -> None:
-        """Take note of pairs that are new to the clusters `rows`, where they matter.
+    def replace(self, rows: np.ndarray, pairs: Costs, key: np.ndarray) -> None:
+        """Forget what is known of clusters `rows`, and take what a search found.
 
         Args:
-            rows: Slots, in any number each.
-            others: With whom.
-            costs: At what cost.
+            rows: Slots.
+            pairs: Of them as the first, the nearest of each among them.
             key: Numbers of slots, sums of which break ties.
         """
-        keys = key[rows] + key[others]
-        order = np.lexsort((others, keys, costs, rows))
-        rows, others, costs, keys = (a[order] for a in (rows, others, costs, keys))
-        fresh = np.append(True, rows[1:] != rows[:-1])[: len(rows)]
-        first = np.flatnonzero(fresh)
-        second = first + 1
-        second = second[second < len(rows)]
-        second = second[~fresh[second]]
-        for k in (first, second):
-            self._insert(rows[k], others[k], costs[k], keys[k], key)
-
-    def _insert(self, rows, others, costs, keys, key) -> None:
-        """One pair a row."""
-        before = [self._precede(level, rows, costs, keys, key) for level in (0, 1)]
-        rank = np.where(before[0], 0, np.where(before[1], 1, 2))
-        pushed = rows[rank == 0]
-        for values in (self.bound, self.slot, self.exact):
-            values[1, pushed] = values[0, pushed]
-        kept = rank < 2
-        place = rank[kept], rows[kept]
-        self.bound[place], self.slot[place] = costs[kept], others[kept]
+        self.bound[:, rows] = np.inf
+        self.exact[:, rows] = False
+        (first, second, cost), rank = _sorted(pairs, key)
+        kept = rank < len(self.bound)
+        place = rank[kept], first[kept]
+        self.bound[place], self.slot[place] = cost[kept], second[kept]
         self.exact[place] = True
 
-    def _precede(self, level, rows, costs, keys, key) -> np.ndarray:
-        bound = self.bound[level, rows]
-        known = key[rows] + key[self.slot[level, rows]]
-        tie = (costs == bound) & self.exact[level, rows] & (keys < known)
-        return (costs < bound) | tie
+    def insert(self, pairs: Costs, key: np.ndarray) -> None:
+        """Take note of pairs that are new to the clusters that come first in them."""
+        matter = pairs.cost <= self.bound[-1, pairs.first]
+        pairs, rank = _sorted(Costs(*(values[matter] for values in pairs)), key)
+        for level in range(len(self.bound)):
+            chosen = rank == level
+            if not np.any(chosen):
+                return
+            self._insert(Costs(*(values[chosen] for values in pairs)), key)
+
+    def _insert(self, pairs: Costs, key: np.ndarray) -> None:
+        """One pair a row: those that it precedes step down."""
+        rows, others, costs = pairs
+        bound, slot, exact = (v[:, rows] for v in (self.bound, self.slot, self.exact))
+        # What costs as much as a mere bound may come after a pair not known of.
+        first = exact & (key[rows] + key[others] < key[rows] + key[slot])
+        before = (costs < bound) | ((costs == bound) & first)
+        after = np.append(np.zeros((1, len(rows)), bool), before[:-1], axis=0)
+        for values, old, new in (
+            (self.bound, bound, costs),
+            (self.slot, slot, others),
+            (self.exact, exact, True),
+        ):
+            stepped = np.where(after, np.roll(old, 1, axis=0), old)
+            values[:, rows] = np.where(before & ~after, new, stepped)
 
 
 def push_least(least: np.ndarray, place: np.ndarray, costs: np.ndarray) -> None:
-    """Lower the two least costs `[2, places]` by more of them at some places."""
-    matter = np.flatnonzero(costs < least[1, place])
-    place, costs = place[matter], costs[matter]
-    first = least[0].copy()
-    np.minimum.at(first, place, costs)
-    # One entry that is the least of each place; what it displaces is second.
-    lowest = np.flatnonzero((costs == first[place]) & (costs < least[0, place]))
-    chosen = np.full(least.shape[1], -1)
-    chosen[place[lowest]] = lowest
-    rest = np.ones(len(place), bool)
-    rest[chosen[chosen >= 0]] = False
-    second = np.where(first < least[0], least[0], least[1])
-    np.minimum.at(second, place[rest], costs[rest])
-    least[0], least[1] = first, second
+    """Lower the k least costs `[k, places]`, in order, by more of them at places."""
+    matter = np.flatnonzero(costs < least[-1, place])
+    order = matter[np.lexsort((costs[matter], place[matter]))]
+    rank = _ranks(place[order])
+    order, rank = order[rank < len(least)], rank[rank < len(least)]
+    lower = np.full_like(least, np.inf)
+    lower[rank, place[order]] = costs[order]
+    touched = np.flatnonzero(lower[0] < np.inf)
+    both = np.concatenate([least[:, touched], lower[:, touched]])
+    least[:, touched] = np.sort(both, axis=0)[: len(least)]
+
+
+def _sorted(pairs: Costs, key: np.ndarray) -> tuple[Costs, np.ndarray]:
+    """Pairs by their first clusters, costs and keys, and their ranks for the first."""
+    keys = key[pairs.first] + key[pairs.second]
+    order = np.lexsort((pairs.second, keys, pairs.cost, pairs.first))
+    pairs = Costs(*(values[order] for values in pairs))
+    return pairs, _ranks(pairs.first)
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Places of entries among those equal to them; equal ones are neighbours."""
+    index = np.arange(len(values))
+    fresh = np.append(True, values[1:] != values[:-1])[: len(values)]
+    return index - np.maximum.accumulate(np.where(fresh, index, 0))

@@ -23,6 +23,8 @@ __all__ = ["Pool", "blocks"]
 _MANY_SLOTS = 4096
 # Pairs a row left in question from which more digits are tried.
 _MANY_LEFT = 256
+# A batch of so many pairs takes no longer than a few calls of one of few pairs.
+_CHEAP = 512
 # Pairs whose bounds are taken at once, as a multiple of those whose costs are.
 _PER_BATCH = 8
 
@@ -240,10 +242,12 @@ class Pool:
 def _batches(low: np.ndarray, high: np.ndarray, large: int):
     """Slices of at most so many pairs, padded to one of two sizes."""
     small = max(large // 16, 16)
+    # Where a batch is large pairs are cheap, and a call dearer than what fills it up.
+    few = 2 * small if large >= _CHEAP else large // 2
     start = 0
     while start < len(low):
         left = len(low) - start
-        size = large if left >= large // 2 else small
+        size = large if left > few else small
         part = slice(start, start + min(size, left))
         yield part, _padded(low[part], size), _padded(high[part], size)
         start = part.stop

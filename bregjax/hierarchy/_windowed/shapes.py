@@ -14,6 +14,9 @@ __all__ = ["Shapes"]
 # Numbers that one screened tile, and one batch of exact costs, work on.
 _TILE_ENTRIES = 2**20
 _PAIR_ENTRIES = 2**17
+# The more of the nearest are kept, the fewer clusters have to search again, and the
+# more pairs are evaluated; fewer where costs are dear.
+_NEAR, _FEW_NEAR = 4, 2
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Shapes:
         group: Neighbouring pairs that share one bound.
         block: Rows screened in one call, a multiple of those of a tile.
         pairs: Pairs of a batch.
+        near: How many of the nearest each cluster keeps.
     """
 
     rows: int
@@ -33,6 +37,7 @@ class Shapes:
     group: int
     block: int
     pairs: int
+    near: int
 
     @classmethod
     def of(cls, model: ClusterModel, screen: Screen, leaves: PyTree) -> "Shapes":
@@ -41,7 +46,8 @@ class Shapes:
         rows = _power_of_two((tile / 16) ** 0.5, 1, 64)
         pairs = _power_of_two(_PAIR_ENTRIES / model.pair_size(leaves), 64, 2048)
         group = min(screen.group, rows)
-        return cls(rows, min(1024, tile // rows), group, 4 * rows, pairs)
+        near = _FEW_NEAR if screen.group == 1 else _NEAR
+        return cls(rows, min(1024, tile // rows), group, 4 * rows, pairs, near)
 
     def for_few_rows(self) -> "Shapes":
         """With flat tiles, for half the rows of a tile or fewer."""
