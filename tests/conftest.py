@@ -1,10 +1,23 @@
-"""Shared fixtures: both precisions, strict promotion, a bound on compiled programs."""
+"""Shared fixtures: both precisions, strict promotion; what is compiled is kept."""
 
+import os
 import pathlib
 
 import jax
 import numpy as np
 import pytest
+
+# Most of the time goes into compiling. Workers, processes that tests start, and later
+# runs find on disk what has been compiled before; delete the folder at will.
+_ON_DISK = {
+    "jax_compilation_cache_dir": pathlib.Path(__file__).parents[1] / ".jax_cache",
+    "jax_persistent_cache_min_compile_time_secs": 0.3,
+    "jax_persistent_cache_min_entry_size_bytes": 0,
+}
+for _name, _value in _ON_DISK.items():
+    if _name.upper() not in os.environ:
+        os.environ[_name.upper()] = str(_value)
+        jax.config.update(_name, str(_value) if _name.endswith("dir") else _value)
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

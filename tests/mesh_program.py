@@ -82,7 +82,6 @@ if __name__ == "__main__":
     normal = rng.normal(size=(131, 3))  # no multiple of 8
     data = {
         "ward": normal,
-        "poisson": rng.gamma(0.5, size=(131, 3)),
         "diagonal_gaussian": normal,
         "gaussian": normal,
     }
