@@ -27,13 +27,12 @@ FAMILIES = {
 
 def rows(family, count):
     rng = np.random.default_rng(0)
-    d = 7 if family == "ising" else 4
-    centres = 3 * rng.normal(size=(20, d))
-    x = centres[rng.integers(0, 20, count)] + rng.normal(size=(count, d))
+    centres = 3 * rng.normal(size=(20, 4))
+    x = centres[rng.integers(0, 20, count)] + rng.normal(size=(count, 4))
     if family in ("poisson", "multinomial", "exponential", "gamma"):
         return np.exp(x / 2)
     if family == "ising":
-        return (x > 0).astype(float)
+        return (x > 0).astype(float)  # of sixteen kinds
     return 1 / (1 + np.exp(-x)) if family == "bernoulli" else x
 
 

@@ -171,6 +171,8 @@ def test_few_points_and_equal_ones():
     equal = certify([[0, 1], [2, 3], [4, 5]], np.ones((4, 2)), family="ward")
     assert (equal.excess, equal.relative, equal.sum_error) == (0, 0, 0)
     assert equal.holds(0)
+    late = certify([[0, 2], [1, 3]], [[0.0], [0.0], [1.0]], family="ward")
+    assert (late.excess, late.pair) == (0.25, (0, 1))
 
 
 def test_chunks_of_steps_leave_no_pair_out(rng):

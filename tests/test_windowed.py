@@ -14,9 +14,9 @@ from bregjax.families.gaussian_models import VarianceModel
 from bregjax.hierarchy import agglomerate, certify
 from bregjax.hierarchy._windowed.check import least_intruder
 from bregjax.hierarchy._windowed.frontier import Frontier
-from bregjax.hierarchy._windowed.merges import Merges, schedule
 from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.pool import Pool
+from bregjax.hierarchy._windowed.schedule import Merges, schedule
 from bregjax.hierarchy.engine_windowed import _Run, windowed
 from bregjax.moments import Moments
 from bregjax.smoothing import blur

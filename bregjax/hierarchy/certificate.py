@@ -256,6 +256,8 @@ def _worst(
     for begin in range(0, merges, chunk):
         end = min(begin + chunk, merges)
         first = lives.children[begin:end].ravel()
+        # Next to a merge that cost nothing, of equal points, no pair costs less.
+        first = first[lives.of_life(first) > 0]
         there = np.flatnonzero((lives.birth < end) & (lives.death >= begin))
         index = np.full(size + chunk, there[-1], np.int32)
         index[: len(there)] = there

@@ -11,9 +11,9 @@ from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._windowed import kernels
 from bregjax.hierarchy._windowed.check import least_intruder
 from bregjax.hierarchy._windowed.frontier import Frontier
-from bregjax.hierarchy._windowed.merges import Merges, schedule
 from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.pool import Pool
+from bregjax.hierarchy._windowed.schedule import Merges, schedule
 
 __all__ = ["WindowedInfo", "windowed"]
 

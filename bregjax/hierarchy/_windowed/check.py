@@ -27,9 +27,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from bregjax.hierarchy._windowed.frontier import Frontier
-from bregjax.hierarchy._windowed.merges import Merges
 from bregjax.hierarchy._windowed.pool import Pool, blocks
 from bregjax.hierarchy._windowed.range_max import RangeMax
+from bregjax.hierarchy._windowed.schedule import Merges
 
 __all__ = ["least_intruder"]
 

@@ -42,7 +42,7 @@ class Shapes:
     @classmethod
     def of(cls, model: ClusterModel, screen: Screen, leaves: PyTree) -> "Shapes":
         """Sizes at which temporaries stay in cache or, for large states, small."""
-        tile = _power_of_two(_TILE_ENTRIES / screen.pair_size(leaves), 2**10, 2**17)
+        tile = _power_of_two(_TILE_ENTRIES / screen.pair_size(leaves), 2**7, 2**17)
         rows = _power_of_two((tile / 16) ** 0.5, 1, 64)
         pairs = _power_of_two(_PAIR_ENTRIES / model.pair_size(leaves), 64, 2048)
         group = min(screen.group, rows)
