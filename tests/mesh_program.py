@@ -82,7 +82,7 @@ if __name__ == "__main__":
     normal = rng.normal(size=(131, 3))  # no multiple of 8
     data = {
         "ward": normal,
-        "diagonal_gaussian": normal,
+        "poisson": rng.gamma(0.5, size=(131, 3)),
         "gaussian": normal,
     }
     agree = {family: trees_agree(x, family) for family, x in data.items()}

@@ -19,16 +19,15 @@ from bregjax.hierarchy.tree_costs import leaves_and_codes
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SPARSE = ("news_atheism_religion", "news_hockey_crypt", "bbcsport", "baron_mouse1")
-CASES = [
-    ("glass", 214, "diagonal_gaussian"),
-    ("glass", 214, "gaussian"),
-    pytest.param("spambase", 600, "diagonal_gaussian", marks=pytest.mark.slow),
-    pytest.param("mnist35", 600, "ward", marks=pytest.mark.slow),
-    pytest.param("mnist35", 600, "diagonal_gaussian", marks=pytest.mark.slow),
-    pytest.param("news_atheism_religion", 300, "multinomial", marks=pytest.mark.slow),
-    pytest.param("news_hockey_crypt", 300, "multinomial", marks=pytest.mark.slow),
-    pytest.param("bbcsport", 300, "multinomial", marks=pytest.mark.slow),
-    pytest.param("baron_mouse1", 400, "poisson", marks=pytest.mark.slow),
+QUICK = [("glass", 214, "diagonal_gaussian"), ("glass", 214, "gaussian")]
+SLOW = [
+    ("spambase", 600, "diagonal_gaussian"),
+    ("mnist35", 600, "ward"),
+    ("mnist35", 600, "diagonal_gaussian"),
+    ("news_atheism_religion", 300, "multinomial"),
+    ("news_hockey_crypt", 300, "multinomial"),
+    ("bbcsport", 300, "multinomial"),
+    ("baron_mouse1", 400, "poisson"),
 ]
 
 
@@ -49,8 +48,13 @@ def rows_of(name: str, count: int) -> np.ndarray:
     return x[np.sort(chosen)]
 
 
-@pytest.mark.parametrize("engine", ["windowed", "matrix"])
-@pytest.mark.parametrize(("name", "count", "family"), CASES)
+@pytest.mark.parametrize(
+    ("name", "count", "family", "engine"),
+    [
+        *((*case, engine) for case in QUICK for engine in ("windowed", "matrix")),
+        *(pytest.param(*case, "windowed", marks=pytest.mark.slow) for case in SLOW),
+    ],
+)
 def test_float32_gives_the_tree_of_float64(name, count, family, engine):
     x = rows_of(name, count)
     problem = resolve(x, family, "auto", None)
