@@ -18,6 +18,7 @@ from bregjax.hierarchy._windowed import kernels
 from bregjax.hierarchy._windowed.ahead import Ahead
 from bregjax.hierarchy._windowed.bounds import as_limit
 from bregjax.hierarchy._windowed.frontier import Frontier
+from bregjax.hierarchy._windowed.nearest import Costs, Nearest, push_least
 from bregjax.hierarchy._windowed.pool import Pool
 from bregjax.hierarchy.engine_windowed import windowed
 from bregjax.screening import CostScreen
@@ -210,3 +211,52 @@ def test_only_one_other(x64):
     np.testing.assert_allclose(
         frontier.near.bound[:2, :3], [[0.25, 0.25, 4], [6.25, 4, 6.25]]
     )
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4])
+def test_the_nearest_through_births_and_deaths(depth, rng):
+    """Ties included; what is named is the nearest, what isn't is no nearer."""
+    size, start = 60, 12
+    cost = rng.integers(1, 20, (size, size)).astype(float)
+    cost = np.minimum(cost, cost.T)
+    key = rng.integers(0, 2**32, size, dtype=np.uint32)
+    near = Nearest.unknown(size, depth)
+    alive = np.arange(size) < start
+
+    def pairs(rows):
+        first, second = (v.ravel() for v in np.meshgrid(rows, np.flatnonzero(alive)))
+        first, second = first[first != second], second[first != second]
+        return Costs(first, second, cost[first, second])
+
+    near.replace(np.arange(start), pairs(np.arange(start)), key)
+    lost = 0
+    for new in range(start, size):
+        alive[rng.choice(np.flatnonzero(alive), 1)] = False
+        near.forget_dead(alive)
+        others = np.flatnonzero(alive)
+        near.insert(Costs(others, np.full(len(others), new), cost[others, new]), key)
+        alive[new] = True
+        near.replace(np.array([new]), pairs(np.array([new])), key)
+        for row in np.flatnonzero(alive):
+            there = np.sort(cost[row, alive & (np.arange(size) != row)])
+            count = np.count_nonzero(near.exact[:, row])
+            assert np.all(near.exact[:count, row])
+            np.testing.assert_array_equal(near.bound[:count, row], there[:count])
+            named = near.slot[:count, row]
+            assert np.all(alive[named])
+            np.testing.assert_array_equal(cost[row, named], there[:count])
+            assert near.bound[-1, row] <= there[count]
+            lost += count < depth
+    assert lost > 0
+
+
+def test_the_least_of_each_place(rng):
+    least = np.full((3, 5), np.inf)
+    seen: list[list[float]] = [[] for _ in range(5)]
+    for count in (0, 1, 40, 7):
+        place, costs = rng.integers(0, 4, count), rng.integers(0, 9, count) * 1.0
+        push_least(least, place, costs)
+        for at, value in zip(place, costs, strict=True):
+            seen[at].append(value)
+        expected = [(sorted(values) + 3 * [np.inf])[:3] for values in seen]
+        np.testing.assert_array_equal(least, np.transpose(expected))

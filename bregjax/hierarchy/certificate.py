@@ -98,6 +98,7 @@ def certify(
     Of two nodes that coexist one is merged first, at a time when both live. So each
     step's two nodes are compared with all clusters of that time, (m − 1)² pairs in all,
     by lower bounds in tiles; costs are evaluated where those leave a pair in question.
+    Nodes in whose life all merges cost 0 need no comparison: no cost is negative.
     A sample is compared by costs alone: it checks the bounds, which engines share, too.
     The costs of the tree are checked by their sum, which is that of any other tree
     (compared with one that merges neighbours).
