@@ -35,6 +35,7 @@ __all__ = [
     "precision",
     "resolve",
     "resolve_rows",
+    "smoothed_statistics",
     "working_copy",
 ]
 
@@ -257,11 +258,15 @@ def padded(problem: Problem) -> Problem:
 def build_leaves(problem: Problem) -> tuple[ClusterModel, PyTree]:
     """The cluster model and the states of its leaves, smoothed."""
     model = problem.data_model.cluster_model()
+    return model, model.leaves(*smoothed_statistics(problem))
+
+
+def smoothed_statistics(problem: Problem) -> tuple[PyTree, Array]:
+    """Statistics `[m, ...]` and weights `[m]` of the rows, as smoothed."""
     statistics = problem.data_model.leaf_statistics(problem.rows)
-    weights = problem.weights
-    if problem.smoothing is not None:
-        statistics, weights = problem.smoothing(statistics, weights)
-    return model, model.leaves(statistics, weights)
+    if problem.smoothing is None:
+        return statistics, problem.weights
+    return problem.smoothing(statistics, problem.weights)
 
 
 def equal_rows(problem: Problem) -> np.ndarray:

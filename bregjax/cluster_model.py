@@ -13,6 +13,7 @@ from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.convex import Scaled, SquaredNorm
 from bregjax.convex.base import ConvexFunction
+from bregjax.host_model import HostModel
 from bregjax.merges import Merges
 from bregjax.screening import CostScreen, Screen, screen_of
 
@@ -117,6 +118,13 @@ class ClusterModel(abc.ABC):
         """
         del leaves
         return CostScreen(self)
+
+    def host(self) -> HostModel | None:
+        """The same from outside of compiled programs, where costs are solved for.
+
+        None where compiled programs do. To be called in the precision of the work.
+        """
+        return None
 
     def cross_cost(self, a: PyTree, b: PyTree) -> Array:
         """Merge costs of all pairs, `[k, m]` from states `[k]` and `[m]`.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from bregjax._pytree import register_pytree
@@ -21,9 +22,13 @@ __all__ = [
     "flat_psi",
     "found",
     "has_value",
+    "tabulates",
     "unsolved",
     "vectorize",
 ]
+
+# Coordinates up to which ψ* is tabulated: the work grows as their square.
+_WIDEST_TABLE = 256
 
 
 @register_pytree
@@ -74,6 +79,12 @@ def flat_init(family: "Family", dtype: jnp.dtype) -> Array:
 def flat_psi(family: "Family") -> Callable[[Array], Array]:
     _, unravel = ravel_pytree(family.natural_init)
     return lambda theta: family.log_partition(unravel(theta))
+
+
+def tabulates(family: "Family") -> bool:
+    """Whether a table of ψ* can bound merge costs: ψ is a sum over few coordinates."""
+    size = sum(np.size(leaf) for leaf in jax.tree.leaves(family.natural_init))
+    return family.separable and family.solves and size <= _WIDEST_TABLE
 
 
 def found(state: NaturalState) -> Array:

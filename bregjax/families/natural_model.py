@@ -13,6 +13,7 @@ from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import ClusterModel, weighted_mean
 from bregjax.families._bracketed import bracketed_conjugate
 from bregjax.families._natural_cost import merge_cost_of
+from bregjax.families._natural_host import NaturalHost
 from bregjax.families._natural_screens import SolvingScreen, TableScreen
 from bregjax.families._natural_state import (
     NaturalState,
@@ -20,10 +21,12 @@ from bregjax.families._natural_state import (
     flat_psi,
     found,
     has_value,
+    tabulates,
     unsolved,
     vectorize,
 )
 from bregjax.families._table import conjugate_table
+from bregjax.host_model import HostModel
 from bregjax.merges import Merges
 from bregjax.screening import Screen
 
@@ -31,9 +34,6 @@ if TYPE_CHECKING:
     from bregjax.families.base import Family
 
 __all__ = ["NaturalModel", "NaturalState"]
-
-# Coordinates up to which ψ* is tabulated: the work grows as their square.
-_WIDEST_TABLE = 256
 
 
 @register_pytree
@@ -142,10 +142,13 @@ class NaturalModel(ClusterModel):
         parts = rows.weight * rows.value + columns.weight * columns.value
         return jnp.maximum(parts - union.weight * value, 0)
 
+    def host(self) -> HostModel | None:
+        """Solves many at a time, unless the conjugate has a closed form."""
+        return NaturalHost(self.family) if self.family.solves else None
+
     def screen(self, leaves: NaturalState) -> Screen:
         """By a table of ψ* over the leaves' range, for separable ψ; or by solves."""
-        n = leaves.mean.shape[-1]
-        if not (self.family.separable and self.family.solves and n <= _WIDEST_TABLE):
+        if not tabulates(self.family):
             return SolvingScreen(self)
 
         def solve(means):

@@ -27,12 +27,12 @@ from bregjax._typing import DataLike, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._kinks import check_kinks
 from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy.engine_bounded import BoundedInfo, bounded, exhaustive
 from bregjax.hierarchy.engine_windowed import WindowedInfo, windowed
 from bregjax.hierarchy.engines import PURE_ENGINES, check_memory, engine_name
-from bregjax.hierarchy.tree_costs import (
-    leaves_and_codes,
-    replay_costs,
-)
+from bregjax.hierarchy.host_costs import host_leaves, host_of, settled_costs
+from bregjax.hierarchy.tree_costs import leaves_and_codes, replay_costs
+from bregjax.host_model import HostModel
 from bregjax.smoothing import StatisticMap
 
 __all__ = ["AgglomerationInfo", "agglomerate"]
@@ -45,10 +45,12 @@ class AgglomerationInfo:
     Attributes:
         engine: The engine that ran.
         windowed: What it did, if that was "windowed".
+        bounded: What "matrix" did, where costs were solved for.
     """
 
     engine: str
     windowed: WindowedInfo | None = None
+    bounded: BoundedInfo | None = None
 
 
 @overload
@@ -165,7 +167,7 @@ def agglomerate(
 def _agglomerate_traced(problem: Problem, engine: str):
     full = working_copy(problem)
     m = full.num_points
-    name = _choose(engine, full, traced=True)
+    name = _choose(engine, full, None, traced=True)
     children, costs = _search(*build_leaves(full), jnp.int32(m), name)
     tree = Dendrogram(children, costs, full.weights, full.data_model.ward_scale)
     return tree, AgglomerationInfo(name)
@@ -177,23 +179,15 @@ def _agglomerate_eagerly(
     m = problem.num_points
     with precision(problem):
         full = padded(working_copy(problem))
-        name = _choose(_engine_for(mesh, engine), full)
-        model, leaves, codes = leaves_and_codes(full)
-        check_leaves(np.asarray(codes)[:m], problem)
-        info = AgglomerationInfo(name)
-        if name == "windowed":
-            with progress_shown(m - 1, unit="merge", shown=progress) as report:
-                children, costs, details = windowed(
-                    model,
-                    leaves,
-                    m,
-                    labels=equal_rows(problem),
-                    report=report,
-                    mesh=mesh,
-                )
-            info = AgglomerationInfo(name, details)
-        else:
-            children, costs = _jitted_search(model, leaves, np.int32(m), name)
+        host = None if mesh is not None else host_of(problem)
+        name = _choose(_engine_for(mesh, engine), full, host)
+        counts = name == "windowed" or host is not None
+        bar = progress_shown(m - 1, unit="merge", shown=progress and counts)
+        with bar as report:
+            if host is not None and name != "windowed":
+                children, costs, info = _on_host(host, problem, name, report)
+            else:
+                children, costs, info = _compiled(problem, full, name, report, mesh)
         tree = Dendrogram(
             np.asarray(children)[: m - 1],
             np.asarray(costs)[: m - 1],
@@ -203,6 +197,34 @@ def _agglomerate_eagerly(
         check_kinks(tree, problem)
     check_costs(tree.merge_costs, tree.children, problem)
     return tree, info
+
+
+def _compiled(problem: Problem, full: Problem, name: str, report, mesh: Mesh | None):
+    """Children, costs and info by engines of compiled programs."""
+    m = problem.num_points
+    model, leaves, codes = leaves_and_codes(full)
+    check_leaves(np.asarray(codes)[:m], problem)
+    if name != "windowed":
+        children, costs = _jitted_search(model, leaves, np.int32(m), name)
+        return children, costs, AgglomerationInfo(name)
+    labels = equal_rows(problem)
+    children, costs, details = windowed(
+        model, leaves, m, labels=labels, report=report, mesh=mesh
+    )
+    return children, costs, AgglomerationInfo(name, windowed=details)
+
+
+def _on_host(host: HostModel, problem: Problem, name: str, report):
+    """Children, costs and info where costs are solved for, many at a time."""
+    leaves = host_leaves(host, problem)
+    if name == "recompute":
+        children, nodes = exhaustive(host, leaves)
+        info = AgglomerationInfo(name)
+    else:
+        labels = equal_rows(problem)
+        children, nodes, details = bounded(host, leaves, labels, report)
+        info = AgglomerationInfo(name, bounded=details)
+    return children, settled_costs(host, nodes, children)[1], info
 
 
 def _engine_for(mesh: Mesh | None, engine: str) -> str:
@@ -215,9 +237,11 @@ def _engine_for(mesh: Mesh | None, engine: str) -> str:
     return "windowed"
 
 
-def _choose(engine: str, problem: Problem, *, traced: bool = False) -> str:
+def _choose(
+    engine: str, problem: Problem, host: HostModel | None, *, traced: bool = False
+) -> str:
     m = problem.num_points
-    name = engine_name(engine, m, traced=traced)
+    name = engine_name(engine, m, host, traced=traced)
     model, leaves = jax.eval_shape(build_leaves, problem)
     state = sum(leaf.size for leaf in jax.tree.leaves(leaves)) // m
     itemsize = jnp.finfo(float).bits // 8

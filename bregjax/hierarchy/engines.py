@@ -13,6 +13,7 @@ from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._memory import available_memory
 from bregjax.hierarchy.engine_matrix import matrix
 from bregjax.hierarchy.engine_recompute import recompute
+from bregjax.host_model import HostModel
 
 __all__ = ["ENGINES", "PURE_ENGINES", "check_memory", "engine_name", "numbers_needed"]
 
@@ -23,16 +24,22 @@ ENGINES = ("windowed", *PURE_ENGINES)
 
 # Up to about here the matrix engine is the faster, of all families that were measured.
 _FEW_POINTS = 1000
+# The same where costs are solved for and a table bounds them; and where none does, so
+# that "windowed" would solve for all pairs.
+_FEW_SOLVED, _MOST_SOLVED = 300, 20_000
 
 _GIB = 2**30
 
 
-def engine_name(name: str, num_points: int, *, traced: bool = False) -> str:
+def engine_name(
+    name: str, num_points: int, host: HostModel | None = None, *, traced: bool = False
+) -> str:
     """The name of an engine, "auto" resolved.
 
     Args:
         name: "auto" or a name in `ENGINES`.
         num_points: Number of points m.
+        host: The cluster model, where its costs are solved for.
         traced: Whether the call is inside a transformation, where no host loop runs.
 
     Raises:
@@ -50,7 +57,10 @@ def engine_name(name: str, num_points: int, *, traced: bool = False) -> str:
         )
     if name != "auto":
         return name
-    return "matrix" if traced or num_points <= _FEW_POINTS else "windowed"
+    few = _FEW_POINTS
+    if host is not None:
+        few = _FEW_SOLVED if host.has_screen else _MOST_SOLVED
+    return "matrix" if traced or num_points <= few else "windowed"
 
 
 def numbers_needed(engine: str, num_points: int, state: int, pair: int) -> int:

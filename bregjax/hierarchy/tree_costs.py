@@ -21,6 +21,13 @@ from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy._walk import problem_with
 from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy.host_costs import (
+    host_leaves,
+    host_of,
+    nodes_along,
+    settled_costs,
+)
+from bregjax.host_model import HostModel
 from bregjax.merges import Merges
 from bregjax.smoothing import StatisticMap
 
@@ -77,6 +84,11 @@ def replay(
         model, leaves = build_leaves(problem)
         return replay_costs(model, leaves, jnp.asarray(children), m)
     with precision(problem):
+        host = host_of(problem)
+        if host is not None:
+            costs = _solved_costs(host, problem, np.asarray(children))
+            check_costs(costs, children, problem)
+            return costs  # pyright: ignore[reportReturnType]
         full = padded(working_copy(problem))
         model, leaves, codes = leaves_and_codes(full)
         check_leaves(np.asarray(codes)[:m], problem)
@@ -85,6 +97,13 @@ def replay(
         costs = np.asarray(_jitted_costs(model, leaves, steps, np.int32(m)))[: m - 1]
         check_costs(costs, children, problem)
         return costs  # pyright: ignore[reportReturnType]
+
+
+def _solved_costs(
+    host: HostModel, problem: Problem, children: np.ndarray
+) -> np.ndarray:
+    nodes = nodes_along(host, host_leaves(host, problem), children)
+    return settled_costs(host, nodes, children)[1]
 
 
 def children_of(tree: Dendrogram | DataLike, num_points: int) -> Array | np.ndarray:

@@ -1,0 +1,311 @@
+"""Many conjugates at once: Newton steps for a block of points side by side.
+
+The careful solver (`newton.py`) is built for the worst point there is, and pays for it
+in compilation. Most points are harmless. This module makes a few Newton steps for each
+of many points, in one small program, and says of which points it can prove that they
+are solved; the others go to the careful solver.
+
+Notation: φ(θ) = ψ(θ) − ⟨τ, θ⟩ is minimised, r = τ − ∇ψ(θ), H = ∇²ψ(θ), p the Newton
+step, λ² = ⟨p, r⟩ the squared Newton decrement. Points are lanes, the last axis of every
+array: a block of a few dozen lanes stays in the cache of a core.
+
+Any θ gives ⟨τ, θ⟩ − ψ(θ) ≤ ψ*(τ), so that a solve that ended too early errs on one
+side. A lane is solved where
+
+1. a full Newton step was taken from a point with λ² ≤ eps^¾: behind it the error is of
+   the order λ⁴;
+2. H p = r was *seen*, with H p a derivative of ψ along p: then p is the Newton step
+   whatever it was computed from, and λ² the decrement, even if `Structure` is wrong;
+3. pivots of the scaled Hessian are above eps^½ (its rounding does not matter), and
+   coordinates without curvature have no residual;
+4. the rounding of φ is small.
+
+A lane is *settled* where, besides, no variance H_ii changed by more than a quarter in
+the last step: iterates that drift towards a boundary (a count of zero) have the right
+value in the end, and a variance that falls by 1/e each step.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._typing import Array, PyTree
+
+__all__ = ["LANES", "Lanes", "Structure", "advance"]
+
+LanePotential = Callable[[Array, PyTree], Array]
+
+# Lanes of a block, unless its matrices are large; and numbers that those may hold.
+LANES = 64
+_BLOCK_ENTRIES = 2**17
+# Systems of so many equations are written out; larger ones are a loop.
+_WRITTEN_OUT = 3
+# What guards acceptance: powers of eps, and what happens at half and double.
+DECREMENT = 0.75  # λ² ≤ eps^¾; at double or half the same points pass, a step later
+PIVOT = 0.5  # below eps^½ half of a pivot's digits are lost
+ROUNDING = 1 / 3  # of φ; where it is more than eps^⅓ the start was dead
+UNSEEN = 0.01  # share of λ² by which H p may differ from r
+NOISE = 16  # roundings of a residual that count as none
+STEADY = 0.25  # change of a variance in a settled lane
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Which coordinates of θ a Newton step couples; hashable, part of a program.
+
+    Attributes:
+        size: Number n of coordinates.
+        groups: Coordinates that the Hessian couples with each other only; those in no
+            group are overcomplete and stay where they start.
+    """
+
+    size: int
+    groups: tuple[tuple[int, ...], ...]
+
+    @property
+    def width(self) -> int:
+        """Equations of the largest system."""
+        return max(len(group) for group in self.groups)
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of a block: a power of two, so that matrices stay in the cache."""
+        entries = self.width**2 * len(self.groups)
+        fitting = _BLOCK_ENTRIES / max(entries, 1)
+        return int(2 ** np.floor(np.log2(np.clip(fitting, 8, LANES))))
+
+    def table(self) -> np.ndarray:
+        """Coordinates `[width, groups]`; n where a group is smaller."""
+        table = np.full((self.width, len(self.groups)), self.size, np.int32)
+        for column, group in enumerate(self.groups):
+            table[: len(group), column] = group
+        return table
+
+
+class Lanes(NamedTuple):
+    """A block of solves under way; B lanes."""
+
+    theta: Array  # [n, B]
+    variances: Array  # H_ii at the point before, [n, B]; 0 at the start
+    shrink: Array  # length that the next damped steps begin with, [B]
+    done: Array  # [B]
+    settled: Array  # [B]
+
+
+class _Newton(NamedTuple):
+    """A Newton step and what is known of it, by lane."""
+
+    step: Array  # [n, B]
+    decrement: Array  # λ², [B]
+    variances: Array  # [n, B]
+    proven: Array  # whether λ² is the squared decrement beyond doubt, [B]
+
+
+def advance(
+    psi: LanePotential,
+    extra: PyTree,
+    structure: Structure,
+    tau: Array,
+    lanes: Lanes,
+    num_steps: Array | int,
+    *,
+    strict: Array | bool,
+) -> tuple[Lanes, Array]:
+    """Make up to `num_steps` Newton steps in each lane that is not done.
+
+    Args:
+        psi: ψ(θ, extra) of one lane, θ `[n]`; inf or NaN outside its domain.
+        extra: What else ψ depends on in each lane: a pytree, lanes last.
+        structure: Which coordinates the Hessian couples.
+        tau: Means `[n, B]`.
+        lanes: The solves so far.
+        num_steps: How many steps; may be traced.
+        strict: Whether lanes have to settle to be done.
+
+    Returns:
+        The lanes, and φ `[B]` at their points: −ψ*(τ) where done.
+    """
+    values = jax.vmap(psi, in_axes=-1)
+    must_settle = jnp.asarray(strict)
+
+    def phi(theta: Array) -> Array:
+        value = values(theta, extra) - jnp.sum(tau * theta, axis=0)
+        return jnp.where(jnp.isnan(value), jnp.inf, value)
+
+    def more(carry: tuple[Array, Lanes, Array]) -> Array:
+        count, lanes, _ = carry
+        return (count < num_steps) & ~jnp.all(lanes.done)
+
+    def step(carry: tuple[Array, Lanes, Array]) -> tuple[Array, Lanes, Array]:
+        count, lanes, value = carry
+        newton = _newton(values, extra, structure, tau, lanes.theta)
+        new, new_value = _move(phi, tau, lanes, value, newton, must_settle)
+        keep = lambda new, old: jnp.where(lanes.done, old, new)
+        return count + 1, jax.tree.map(keep, new, lanes), keep(new_value, value)
+
+    begin = (jnp.asarray(0, jnp.int32), lanes, phi(lanes.theta))
+    _, lanes, value = jax.lax.while_loop(more, step, begin)
+    return lanes, value
+
+
+def _newton(
+    values: Callable, extra: PyTree, structure: Structure, tau: Array, theta: Array
+) -> _Newton:
+    """The Newton step at θ by the groups of the structure, and the proof of it."""
+    eps = jnp.finfo(tau.dtype).eps
+    slopes = jax.grad(lambda theta: jnp.sum(values(theta, extra)))
+    along = lambda tangent: jax.jvp(slopes, (theta,), (tangent,))
+    table = structure.table()
+    marks = np.zeros((structure.width, structure.size + 1), bool)
+    np.put_along_axis(marks, table, True, axis=1)  # noqa: FBT003
+    marks = jnp.asarray(marks[:, :-1, None], theta.dtype)
+    gradient, products = jax.vmap(
+        lambda mark: along(jnp.broadcast_to(mark, theta.shape)), out_axes=(None, 0)
+    )(marks)
+    gradient, products = jax.lax.optimization_barrier((gradient, products))
+
+    blocks, diagonal = _blocks(products, table)
+    positive = diagonal > 0
+    scale = jnp.where(positive, jax.lax.rsqrt(jnp.where(positive, diagonal, 1)), 0)
+    residual = tau - gradient
+    right = scale * _gathered(residual, table)
+    ridge = 32 * structure.width * eps
+    unit = jnp.eye(structure.width, dtype=bool)[:, :, None, None]
+    matrix = blocks * scale[None] * scale[:, None]
+    matrix = matrix + jnp.where(unit, jnp.where(positive, ridge, 1.0), 0)
+    matrix, right = jax.lax.optimization_barrier((matrix, right))
+    solution, pivot = _solve(matrix, right)
+    step = _scattered(scale * solution, table, structure.size)
+    step, pivot = jax.lax.optimization_barrier((step, pivot))
+
+    _, seen = along(step)
+    decrement = jnp.sum(step * residual, axis=0)
+    size = _scattered(scale, table, structure.size)
+    variances = _scattered(jnp.where(positive, diagonal, 0), table, structure.size)
+    noise = NOISE * eps * (jnp.abs(tau) + jnp.abs(gradient))
+    # Coordinates in no group, or without curvature, must have nothing left.
+    misfit = jnp.abs(seen - residual)
+    curved = size > 0
+    missed = jnp.sum(jnp.where(curved, size * misfit, 0) ** 2, axis=0)
+    allowed = UNSEEN * decrement + jnp.sum((size * noise) ** 2, axis=0)
+    rest = jnp.all(curved | (misfit <= noise), axis=0)
+    proven = (pivot >= eps**PIVOT) & (missed <= allowed) & rest
+    usable = jnp.isfinite(decrement) & (decrement >= 0)
+    step = jnp.where(usable & jnp.all(jnp.isfinite(step), axis=0), step, 0)
+    return _Newton(step, decrement, variances, proven & usable)
+
+
+def _move(
+    phi: Callable[[Array], Array],
+    tau: Array,
+    lanes: Lanes,
+    value: Array,
+    newton: _Newton,
+    strict: Array,
+) -> tuple[Lanes, Array]:
+    """Take the full step where φ falls, else the best of a few lengths."""
+    eps = jnp.finfo(tau.dtype).eps
+    theta, step, decrement = lanes.theta, newton.step, newton.decrement
+    size = jnp.abs(value) + jnp.sum(jnp.abs(tau * theta), axis=0) + 1
+    slack = 8 * eps * size
+    # Near the solution φ is flat to rounding: the step is right though φ may rise.
+    near = decrement <= eps**0.5
+    slack = jnp.where(near, jnp.maximum(slack, eps**0.5), slack)
+    full_value = phi(theta + step)
+    full = full_value < value + slack
+
+    largest = jnp.max(jnp.abs(step), axis=0)
+    # Where ψ is near exponential in θ its Newton step overshoots by a logarithm.
+    logarithm = jnp.log1p(largest) / jnp.where(largest > 0, largest, 1)
+    cautious = 1 / (1 + jnp.sqrt(jnp.maximum(decrement, 0)))
+    fixed = [jnp.full_like(value, length) for length in (2, 4, 1 / 4, 1 / 16)]
+    lengths = lanes.shrink * jnp.stack([cautious, logarithm, *fixed])
+    tried = jax.lax.cond(
+        jnp.all(full | lanes.done),
+        lambda: jnp.full_like(lengths, jnp.inf),
+        lambda: jax.lax.map(lambda length: phi(theta + length * step), lengths),
+    )
+    least = jnp.min(tried, axis=0)
+    best = tried == least
+    length = jnp.max(jnp.where(best, lengths, 0), axis=0)
+    better = least < value
+    moved = full | better
+    length = jnp.where(full, 1, jnp.where(better, length, 0))
+    new_value = jnp.where(full, full_value, jnp.where(better, least, value))
+
+    change = jnp.abs(newton.variances - lanes.variances)
+    steady = jnp.all(change <= STEADY * lanes.variances, axis=0)
+    solved = full & newton.proven & (decrement <= eps**DECREMENT)
+    solved = solved & (eps * size <= eps**ROUNDING)
+    return (
+        Lanes(
+            theta=theta + length * step,
+            variances=newton.variances,
+            shrink=jnp.where(moved, 1, lanes.shrink / 32),
+            done=solved & (steady | ~strict),
+            settled=solved & steady,
+        ),
+        new_value,
+    )
+
+
+def _blocks(products: Array, table: np.ndarray) -> tuple[Array, Array]:
+    """Blocks of the Hessian `[w, w, g, B]` and their diagonals `[w, g, B]`."""
+    width = len(table)
+    blocks = jnp.stack([_gathered(column, table) for column in products], axis=1)
+    diagonal = jnp.stack([blocks[i, i] for i in range(width)])
+    return blocks, diagonal
+
+
+def _gathered(vector: Array, table: np.ndarray) -> Array:
+    """Entries `[w, g, B]` of a vector `[n, B]`; 0 where a group is smaller."""
+    n = vector.shape[0]
+    if table.shape == (n, 1) and np.array_equal(table[:, 0], np.arange(n)):
+        return vector[:, None]
+    rows = [
+        jnp.where((row < n)[:, None], vector[np.minimum(row, n - 1)], 0)
+        for row in table
+    ]
+    return jnp.stack(rows)
+
+
+def _scattered(entries: Array, table: np.ndarray, size: int) -> Array:
+    """The vector `[n, B]` of entries `[w, g, B]`; 0 in coordinates of no group."""
+    if table.shape == (size, 1) and np.array_equal(table[:, 0], np.arange(size)):
+        return entries[:, 0]
+    flat = entries.reshape(-1, entries.shape[-1])
+    place = np.full(size + 1, flat.shape[0], np.int32)
+    place[table.ravel()] = np.arange(table.size)
+    place = place[:size]
+    inside = (place < flat.shape[0])[:, None]
+    return jnp.where(inside, flat[np.minimum(place, flat.shape[0] - 1)], 0)
+
+
+def _solve(matrix: Array, right: Array) -> tuple[Array, Array]:
+    """Solutions `[w, g, B]` of scaled systems `[w, w, g, B]`; least pivots `[B]`.
+
+    Gauss and Jordan's elimination without exchanges, which positive definite matrices
+    do not need: lanes go through it side by side, where LAPACK takes one at a time.
+    """
+    width = matrix.shape[0]
+    system = jnp.concatenate([matrix, right[:, None]], axis=1)
+
+    def eliminate(j: Array | int, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        system, least = carry
+        pivot = system[j, j]
+        row = system[j] / pivot[None]
+        system = system - system[:, j][:, None] * row[None]
+        return system.at[j].set(row), jnp.minimum(least, pivot)
+
+    carry = (system, jnp.full_like(matrix[0, 0], jnp.inf))
+    if width <= _WRITTEN_OUT:
+        for j in range(width):
+            carry = eliminate(j, carry)
+    else:
+        carry = jax.lax.fori_loop(0, width, eliminate, carry)
+    system, pivot = carry
+    return system[:, width], jnp.min(pivot, axis=0)

@@ -1,0 +1,249 @@
+"""The conjugates of many means at once, from outside of compiled loops.
+
+Solving is a service to whoever has many means at hand: an engine, `replay`, a check.
+Most are solved by a few calls of one small program (`convex/_solvers/rapid.py`), whose
+shapes depend on the number of parameters alone; what is left over goes to the careful
+solver, a program of its own. Both compile once for a family and a precision.
+"""
+
+import functools
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from bregjax._result import Result
+from bregjax._typing import Array
+from bregjax.convex._solvers.coupling import coupling, sample_points
+from bregjax.convex._solvers.rapid import Lanes, Structure, advance
+from bregjax.families._natural_state import flat_init, flat_psi
+
+if TYPE_CHECKING:
+    from bregjax.families.base import Family
+
+__all__ = ["Solutions", "Solver"]
+
+# Blocks of lanes that a call takes.
+_BLOCKS = 16
+# Newton steps of each call; lanes that are done are left out of the next one.
+_STEPS = (5, 4, 6, 8, 8, 16)
+# Systems of more equations are left to the careful solver.
+_WIDEST = 256
+# Means that the careful solver takes in a call.
+_CAREFUL_LANES = 8
+_MOST_THREADS = 4
+
+
+class Solutions(NamedTuple):
+    """Conjugates of P means, NumPy arrays.
+
+    Attributes:
+        natural: θ, the last iterate where there is no maximiser, `[P, n]`.
+        value: ψ*(μ), `[P]`; NaN where it was not found.
+        result: `Result` codes `[P]`. Of a solve that need not settle CONVERGED means
+            that the value is right, at a point on the boundary too.
+        careful: How many were left to the careful solver.
+    """
+
+    natural: np.ndarray
+    value: np.ndarray
+    result: np.ndarray
+    careful: int
+
+
+class Solver:
+    """Conjugates of a family whose ψ* has no closed form, many at a time."""
+
+    def __init__(self, family: "Family") -> None:
+        """Look at the Hessian of ψ; to be called in the precision of the solves."""
+        self.family = family
+        self.dtype = np.dtype(np.result_type(jnp.zeros(()).dtype))
+        with jax.enable_x64(True):
+            self.start = np.asarray(flat_init(family, jnp.dtype("float64")), float)
+            self.structure = _structure(family, self.start)
+        self.size = len(self.start)
+        self._threads = ThreadPoolExecutor(
+            min(os.cpu_count() or 1, _MOST_THREADS)
+            if jax.default_backend() == "cpu"
+            else 1
+        )
+        self._compiled = False
+
+    def solve(
+        self, means: np.ndarray, starts: np.ndarray, *, settled: bool
+    ) -> Solutions:
+        """Solve for means `[P, n]` from starts `[P, n]` in the domain of ψ.
+
+        Args:
+            means: Mean parameters.
+            starts: Natural parameters to start from; broadcast against the means.
+            settled: Whether codes are to tell the interior from the boundary, and θ is
+                wanted; else the value alone has to be right.
+        """
+        starts = np.broadcast_to(starts, means.shape)
+        count = len(means)
+        natural = np.array(starts, self.dtype)
+        value = np.full(count, np.nan)
+        result = np.full(count, Result.CONVERGED, np.int32)
+        left = np.arange(count)
+        if self.structure.width <= _WIDEST:
+            left = self._rapidly(means, natural, value, settled=settled)
+        if len(left):
+            careful = self._carefully(means[left], starts[left])
+            natural[left], value[left], result[left] = careful
+        return Solutions(natural, value, result, len(left))
+
+    def _rapidly(
+        self,
+        means: np.ndarray,
+        natural: np.ndarray,
+        value: np.ndarray,
+        *,
+        settled: bool,
+    ) -> np.ndarray:
+        """Solve what the fast program can prove; the places of the rest."""
+        n, count = self.size, len(means)
+        # A column each: mean, θ, variances, shrink; what the program takes and gives.
+        table = np.zeros((3 * n + 1, count), self.dtype)
+        table[:n], table[n : 2 * n], table[-1] = means.T, natural.T, 1
+        left = np.arange(count)
+        for steps in _STEPS:
+            if not len(left):
+                break
+            parts = [left[part] for part in _slices(len(left), self._capacity)]
+            work = functools.partial(self._call, table, steps=steps, settled=settled)
+            undone = []
+            for part, out in zip(parts, self._mapped(work, parts), strict=True):
+                table[n:, part] = out[: 2 * n + 1]
+                done = out[-1] > 0
+                value[part[done]] = -out[-2][done]
+                undone.append(part[~done])
+            left = np.concatenate(undone)
+        natural[:] = table[n : 2 * n].T
+        return left
+
+    @property
+    def _capacity(self) -> int:
+        return _BLOCKS * self.structure.lanes
+
+    def _call(
+        self, table: np.ndarray, part: np.ndarray, *, steps: int, settled: bool
+    ) -> np.ndarray:
+        """What the program makes of some columns: θ, variances, shrink, φ, done."""
+        packed = np.ones((len(table), self._capacity), self.dtype)
+        packed[:, : len(part)] = table[:, part]
+        numbers = np.array([len(part), steps, settled], np.int32)
+        out = _advanced(self.family, packed, numbers, structure=self.structure)
+        return np.asarray(out)[:, : len(part)]
+
+    def _mapped(
+        self, work: Callable[[np.ndarray], np.ndarray], parts: list[np.ndarray]
+    ) -> Iterator[np.ndarray]:
+        """Values of calls, several at once: programs without LAPACK may be."""
+        if not self._compiled or len(parts) == 1:
+            # Several threads would compile the program each.
+            yield work(parts[0])
+            parts = parts[1:]
+            self._compiled = True
+        wide = jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
+
+        def under(part: np.ndarray) -> np.ndarray:
+            with jax.enable_x64(wide):
+                return work(part)
+
+        yield from self._threads.map(under, parts)
+
+    def _carefully(self, means: np.ndarray, starts: np.ndarray):
+        """θ, ψ* and codes by the careful solver."""
+        natural = np.empty(means.shape, self.dtype)
+        value, result = np.empty(len(means)), np.empty(len(means), np.int32)
+        for part in _slices(len(means), _CAREFUL_LANES):
+            fill = np.minimum(
+                np.arange(part.start, part.start + _CAREFUL_LANES), part.stop - 1
+            )
+            out = _careful(
+                self.family,
+                means[fill].astype(self.dtype),
+                starts[fill].astype(self.dtype),
+            )
+            kept = part.stop - part.start
+            natural[part], value[part], result[part] = (
+                np.asarray(field)[:kept] for field in out
+            )
+        return natural, value, result
+
+
+def _structure(family: "Family", start: np.ndarray) -> Structure:
+    """Which coordinates of θ the Hessian couples."""
+    size = len(start)
+    if family.separable:
+        return Structure(size, tuple((i,) for i in range(size)))
+    if size > _WIDEST:
+        return Structure(size, (tuple(range(size)),))
+    return coupling(np.asarray(_hessians(family, sample_points(start))))
+
+
+def _slices(count: int, size: int) -> list[slice]:
+    """Runs of at most `size` places."""
+    return [slice(k, min(k + size, count)) for k in range(0, count, size)]
+
+
+@jax.jit
+def _hessians(family: "Family", points: Array) -> Array:
+    """∇²ψ at points `[k, n]`, `[k, n, n]`."""
+    return jax.vmap(jax.jacfwd(jax.grad(flat_psi(family))))(points)
+
+
+@functools.partial(jax.jit, static_argnames="structure")
+def _advanced(
+    family: "Family", packed: Array, numbers: Array, *, structure: Structure
+) -> Array:
+    """Newton steps for columns of mean, θ, variances and shrink.
+
+    Args:
+        family: The family.
+        packed: `[3n + 1, lanes]`.
+        numbers: How many lanes count, steps, whether they have to settle.
+        structure: Which coordinates the Hessian couples.
+
+    Returns:
+        θ, variances, shrink, φ, and whether done; `[2n + 3, lanes]`.
+    """
+    n, size = structure.size, structure.lanes
+    count, steps, strict = numbers[0], numbers[1], numbers[2] > 0
+    psi = flat_psi(family)
+
+    def block(i: Array, out: Array) -> Array:
+        lanes = jax.lax.dynamic_slice(
+            packed, (jnp.int32(0), i * size), (len(packed), size)
+        )
+        idle = i * size + jnp.arange(size, dtype=jnp.int32) >= count
+        begin = Lanes(lanes[n : 2 * n], lanes[2 * n : 3 * n], lanes[-1], idle, idle)
+        end, value = advance(
+            lambda theta, _: psi(theta), (), structure, lanes[:n], begin, steps,
+            strict=strict,
+        )  # fmt: skip
+        done = end.done.astype(packed.dtype)
+        rows = [end.theta, end.variances, end.shrink[None], value[None], done[None]]
+        found = jnp.concatenate(rows)
+        return jax.lax.dynamic_update_slice(out, found, (jnp.int32(0), i * size))
+
+    out = jnp.zeros((2 * n + 3, packed.shape[1]), packed.dtype)
+    return jax.lax.fori_loop(0, (count + size - 1) // size, block, out)
+
+
+@jax.jit
+def _careful(family: "Family", means: Array, starts: Array):
+    """θ, ψ* and codes of means `[k, n]` by the careful solver."""
+    _, unravel = ravel_pytree(family.natural_init)
+
+    def solve(mean: Array, start: Array):
+        solution = family.conjugate(unravel(mean), start=unravel(start))
+        return ravel_pytree(solution.maximiser)[0], solution.value, solution.result
+
+    return jax.vmap(solve)(means, starts)
