@@ -9,7 +9,7 @@ from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.families._natural_cost import merge_cost_of
 from bregjax.families._natural_state import NaturalState, tabulates
-from bregjax.families._solving import Solver
+from bregjax.families._solving import Solver, with_params
 from bregjax.host_model import HostModel, rows_of
 
 if TYPE_CHECKING:
@@ -18,103 +18,132 @@ if TYPE_CHECKING:
 __all__ = ["NaturalHost"]
 
 # Pairs whose robust costs are evaluated in a call.
-_PAIRS = 64
+_PAIRS = 256
 
 
 class NaturalHost(HostModel):
     """Clusters of a family without a closed form, see `NaturalModel`.
 
+    Or of one family for each of d columns, see `ColumnsModel`: then states have the
+    axes `[k, d]`, and costs are sums over columns.
+
     A cost to search by is w_a ψ*(τ_a) + w_b ψ*(τ_b) − w ψ*(c) where rounding lets that
     stand, and the dual form (`merge_cost_of`) for pairs that are close.
     """
 
-    def __init__(self, family: "Family") -> None:
-        """Prepare the solver, in the precision of the work."""
+    def __init__(
+        self, family: "Family", *, num_columns: int | None = None, params: PyTree = None
+    ) -> None:
+        """Prepare the solver, in the precision of the work.
+
+        Args:
+            family: The family, of a row or of one column.
+            num_columns: d, if it is of one column.
+            params: Its parameters in each column, if they differ.
+        """
         self.family = family
-        self.solver = Solver(family)
+        self.solver = Solver(family, params)
+        self._columns = num_columns
         self._eps = float(np.finfo(self.solver.dtype).eps)
-        # θ and ψ of the mean of all data, where solves may start.
-        self._root = self.solver.start, np.nan
+        # θ and ψ of the mean of all data in each column, where solves may start.
+        count = num_columns or 1
+        self._root = np.tile(self.solver.start, (count, 1)), np.full(count, np.nan)
 
     @property
     def has_screen(self) -> bool:
         """Whether ψ* can be tabulated."""
-        return tabulates(self.family)
+        return tabulates(self.family) and self._columns is None
 
     def leaves(self, statistics: PyTree, weights: np.ndarray) -> NaturalState:
         """Settled states of points."""
+        lead = (
+            (len(weights),) if self._columns is None else (len(weights), self._columns)
+        )
         rows = [np.asarray(leaf) for leaf in jax.tree.leaves(statistics)]
-        mean = np.concatenate([leaf.reshape(len(leaf), -1) for leaf in rows], axis=1)
-        finite = np.all(np.isfinite(mean), axis=1)
-        if finite.any():
-            share = np.asarray(weights)[finite, None] / np.sum(weights[finite])
-            centre = np.sum(share * mean[finite], axis=0, keepdims=True)
-            root = self.solver.solve(centre, self.solver.start, settled=True)
-            if root.result[0] == Result.CONVERGED:
-                theta = root.natural[0]
-                self._root = theta, float(centre[0] @ theta - root.value[0])
-        return self.settle(_unsolved(np.asarray(weights), mean, self._root[0]))
+        mean = np.concatenate([leaf.reshape(*lead, -1) for leaf in rows], axis=-1)
+        weights = np.asarray(weights)
+        good = np.all(np.isfinite(mean), axis=tuple(range(1, mean.ndim)))
+        if good.any():
+            share = weights[good] / np.sum(weights[good])
+            centre = np.tensordot(share, mean[good], 1).reshape(len(self._root[0]), -1)
+            column = np.arange(len(centre))
+            root = self.solver.solve(centre, self._root[0], column, settled=True)
+            inside = (root.result == Result.CONVERGED)[:, None]
+            theta = np.where(inside, root.natural, self._root[0])
+            psi = np.sum(centre * theta, axis=1) - root.value
+            self._root = theta, np.where(inside[:, 0], psi, np.nan)
+        weight = np.broadcast_to(weights.reshape(-1, *[1] * (len(lead) - 1)), lead)
+        start = np.broadcast_to(self._root[0].reshape(*lead[1:], -1), mean.shape)
+        return self.settle(_unsolved(weight.copy(), mean, start))
 
     def pool(self, a: NaturalState, b: NaturalState) -> NaturalState:
         """Sums of weights, averages of means; where a solve may start."""
-        weight = a.weight + b.weight
-        return _unsolved(weight, _pooled(a, b), self._nearest_start(a, b))
+        start = self._nearest_start(a, b)
+        return _unsolved(a.weight + b.weight, _pooled(a, b), start)
 
     def settle(self, state: NaturalState) -> NaturalState:
         """Solve, telling the interior from the boundary."""
-        found = self.solver.solve(state.mean, state.natural, settled=True)
-        return NaturalState(
-            state.weight, state.mean, found.natural, found.value, found.result
-        )
+        return self._solved(state, settled=True)
 
     def result(self, state: NaturalState) -> np.ndarray:
         """The solver's codes; a boundary point of finite ψ* is as good as inside."""
         finite_limit = (state.result == Result.BOUNDARY) & np.isfinite(state.value)
-        return np.where(finite_limit, Result.CONVERGED, state.result).astype(np.int32)
+        codes = np.where(finite_limit, Result.CONVERGED, state.result).astype(np.int32)
+        return codes if self._columns is None else np.max(codes, axis=1)
 
     def merge_costs(
         self, a: NaturalState, b: NaturalState, union: NaturalState
     ) -> np.ndarray:
         """Costs in the dual form, which does not cancel."""
-        count = len(a.weight)
-        costs = np.empty(count)
-        for start in range(0, count, _PAIRS):
-            stop = min(start + _PAIRS, count)
-            fill = np.minimum(np.arange(start, start + _PAIRS), stop - 1)
-            parts = (self._typed(state, fill) for state in (a, b, union))
-            costs[start:stop] = np.asarray(_dual_costs(self.family, *parts))[
-                : stop - start
-            ]
-        return costs
+        lead = a.weight.shape
+        column = self._column_of(lead)
+        costs = self._dual_costs(*map(_flat, (a, b, union)), column).reshape(lead)
+        return costs if self._columns is None else np.sum(costs, axis=1)
 
     def search_costs(self, a: NaturalState, b: NaturalState) -> np.ndarray:
         """Costs by values of ψ*, or in the dual form."""
-        mean = _pooled(a, b)
-        found = self.solver.solve(mean, self._nearest_start(a, b), settled=False)
-        weight = a.weight + b.weight
-        union = NaturalState(weight, mean, found.natural, found.value, found.result)
+        union = self.unite(a, b, None)
         parts = a.weight * a.value + b.weight * b.value
-        costs = np.maximum(parts - weight * union.value, 0)
-        noise = self.noise(a) + self.noise(b) + self.noise(union)
-        close = np.flatnonzero(noise > self._eps**0.6 * costs)
-        if len(close):
-            states = (rows_of(state, close) for state in (a, b, union))
-            costs[close] = self.merge_costs(*states)
-        return costs
-
-    def unite(self, a: NaturalState, b: NaturalState, cost: np.ndarray) -> NaturalState:
-        """Unions with θ solved for."""
-        union = self.pool(a, b)
-        found = self.solver.solve(union.mean, union.natural, settled=False)
-        return NaturalState(
-            union.weight, union.mean, found.natural, found.value, found.result
+        costs = np.maximum(parts - union.weight * union.value, 0)
+        noise = sum(map(self._noise, (a, b, union)))
+        total = (
+            costs if self._columns is None else np.mean(costs, axis=1, keepdims=True)
         )
+        close = np.flatnonzero(~(noise <= self._eps**0.6 * total))
+        if len(close):
+            states = (rows_of(_flat(state), close) for state in (a, b, union))
+            column = self._column_of(costs.shape)[close]
+            costs.reshape(-1)[close] = self._dual_costs(*states, column)
+        return costs if self._columns is None else np.sum(costs, axis=1)
+
+    def unite(
+        self, a: NaturalState, b: NaturalState, cost: np.ndarray | None
+    ) -> NaturalState:
+        """Unions with θ solved for."""
+        del cost
+        return self._solved(self.pool(a, b), settled=False)
 
     def noise(self, state: NaturalState) -> np.ndarray:
         """Roundings of w ψ*."""
+        noise = self._noise(state)
+        return noise if self._columns is None else np.sum(noise, axis=1)
+
+    def _noise(self, state: NaturalState) -> np.ndarray:
         linear = np.sum(state.mean * state.natural, axis=-1)
         size = np.abs(linear) + np.abs(linear - state.value)
         return 8 * self._eps * state.weight * np.nan_to_num(size)
+
+    def _solved(self, state: NaturalState, *, settled: bool) -> NaturalState:
+        flat, lead = _flat(state), state.weight.shape
+        column = self._column_of(lead)
+        found = self.solver.solve(flat.mean, flat.natural, column, settled=settled)
+        natural = found.natural.reshape(state.mean.shape)
+        value, result = found.value.reshape(lead), found.result.reshape(lead)
+        return NaturalState(state.weight, state.mean, natural, value, result)
+
+    def _column_of(self, lead: tuple[int, ...]) -> np.ndarray:
+        """The column of each entry of an array `[k]` or `[k, d]`, flat."""
+        return np.arange(int(np.prod(lead))) % (self._columns or 1)
 
     def _nearest_start(self, a: NaturalState, b: NaturalState) -> np.ndarray:
         """The θ of a part, or of all data, at which φ of the union is least.
@@ -123,25 +152,58 @@ class NaturalHost(HostModel):
         """
         mean = _pooled(a, b)
         root, psi = self._root
-        starts = [a.natural, b.natural, np.broadcast_to(root, mean.shape)]
-        values = [
-            _psi(a) - np.sum(mean * a.natural, axis=-1),
-            _psi(b) - np.sum(mean * b.natural, axis=-1),
-            psi - mean @ root,
-        ]
-        values = np.where(np.isnan(values), np.inf, values)
-        nearest = np.argmin(values, axis=0)[:, None]
-        found = np.where(nearest == 0, starts[0], starts[1])
-        unknown = np.all(np.isinf(values), axis=0)[:, None]
-        return np.where((nearest == 2) | unknown, starts[2], found)
-
-    def _typed(self, state: NaturalState, index: np.ndarray) -> NaturalState:
-        """Clusters at an index in the precision of the work."""
-        dtype = self.solver.dtype
-        chosen = rows_of(state, index)
-        return jax.tree.map(
-            lambda leaf: leaf if leaf.dtype == np.int32 else leaf.astype(dtype), chosen
+        if self._columns is None:
+            root, psi = root[0], psi[0]
+        values = np.stack(
+            [
+                _psi(a) - np.sum(mean * a.natural, axis=-1),
+                _psi(b) - np.sum(mean * b.natural, axis=-1),
+                psi - np.sum(mean * root, axis=-1),
+            ]
         )
+        values = np.where(np.isnan(values), np.inf, values)
+        values[2] = np.where(np.all(np.isinf(values), axis=0), -np.inf, values[2])
+        nearest = np.argmin(values, axis=0)[..., None]
+        part = np.where(nearest == 0, a.natural, b.natural)
+        return np.where(nearest == 2, root, part)
+
+    def _dual_costs(
+        self,
+        a: NaturalState,
+        b: NaturalState,
+        union: NaturalState,
+        column: np.ndarray,
+    ) -> np.ndarray:
+        """Costs `[p]` of flat states, a batch of a fixed size at a time."""
+        count = len(column)
+        costs = np.empty(count)
+        for start in range(0, count, _PAIRS):
+            stop = min(start + _PAIRS, count)
+            fill = np.minimum(np.arange(start, start + _PAIRS), stop - 1)
+            parts = [self._typed(rows_of(state, fill)) for state in (a, b, union)]
+            params = self.solver.params_of(column[fill])
+            found = _dual_costs(self.family, params, *parts)
+            costs[start:stop] = np.asarray(found)[: stop - start]
+        return costs
+
+    def _typed(self, state: NaturalState) -> NaturalState:
+        """A state in the precision of the work."""
+        dtype = self.solver.dtype
+        is_code = lambda leaf: leaf.dtype == np.int32
+        typed = lambda leaf: leaf if is_code(leaf) else leaf.astype(dtype)
+        return jax.tree.map(typed, state)
+
+
+def _flat(state: NaturalState) -> NaturalState:
+    """A state with one leading axis."""
+    n = state.mean.shape[-1]
+    return NaturalState(
+        state.weight.reshape(-1),
+        state.mean.reshape(-1, n),
+        state.natural.reshape(-1, n),
+        state.value.reshape(-1),
+        state.result.reshape(-1),
+    )
 
 
 def _psi(state: NaturalState) -> np.ndarray:
@@ -150,26 +212,29 @@ def _psi(state: NaturalState) -> np.ndarray:
 
 
 def _pooled(a: NaturalState, b: NaturalState) -> np.ndarray:
-    """Average means `[p, n]`, from the heavier part; see `weighted_mean`."""
-    heavy = (a.weight >= b.weight)[:, None]
+    """Average means, from the heavier part; see `weighted_mean`."""
+    heavy = (a.weight >= b.weight)[..., None]
     base, other = np.where(heavy, a.mean, b.mean), np.where(heavy, b.mean, a.mean)
     light = np.minimum(a.weight, b.weight) / (a.weight + b.weight)
-    return base + light[:, None] * (other - base)
+    return base + light[..., None] * (other - base)
 
 
 def _unsolved(weight: np.ndarray, mean: np.ndarray, start: np.ndarray) -> NaturalState:
     """A state whose natural parameters are no more than where to start."""
-    return NaturalState(
-        weight,
-        mean,
-        np.broadcast_to(start, mean.shape),
-        np.full(len(mean), np.nan),
-        np.full(len(mean), Result.STEP_LIMIT, np.int32),
-    )  # pyright: ignore[reportArgumentType]
+    unknown = np.full(weight.shape, np.nan)
+    code = np.full(weight.shape, Result.STEP_LIMIT, np.int32)
+    return NaturalState(weight, mean, start, unknown, code)  # pyright: ignore[reportArgumentType]
 
 
 @jax.jit
 def _dual_costs(
-    family: "Family", a: NaturalState, b: NaturalState, union: NaturalState
+    family: "Family",
+    params: PyTree,
+    a: NaturalState,
+    b: NaturalState,
+    union: NaturalState,
 ) -> Array:
-    return merge_cost_of(family, a, b, union)
+    def cost(params: PyTree, *states: NaturalState) -> Array:
+        return merge_cost_of(with_params(family, params), *states)
+
+    return jax.vmap(cost)(params, a, b, union)

@@ -18,7 +18,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from bregjax._result import Result
-from bregjax._typing import Array
+from bregjax._typing import Array, PyTree
 from bregjax.convex._solvers.coupling import coupling, sample_points
 from bregjax.convex._solvers.rapid import Lanes, Structure, advance
 from bregjax.families._natural_state import flat_init, flat_psi
@@ -26,7 +26,7 @@ from bregjax.families._natural_state import flat_init, flat_psi
 if TYPE_CHECKING:
     from bregjax.families.base import Family
 
-__all__ = ["Solutions", "Solver"]
+__all__ = ["Solutions", "Solver", "with_params"]
 
 # Blocks of lanes that a call takes.
 _BLOCKS = 16
@@ -59,9 +59,16 @@ class Solutions(NamedTuple):
 class Solver:
     """Conjugates of a family whose ψ* has no closed form, many at a time."""
 
-    def __init__(self, family: "Family") -> None:
-        """Look at the Hessian of ψ; to be called in the precision of the solves."""
+    def __init__(self, family: "Family", params: PyTree = None) -> None:
+        """Look at the Hessian of ψ; to be called in the precision of the solves.
+
+        Args:
+            family: The family.
+            params: Its parameters in each of d columns, leaves `[d, ...]`; its own for
+                all if None.
+        """
         self.family = family
+        self.params = jax.tree.map(np.asarray, params)
         self.dtype = np.dtype(np.result_type(jnp.zeros(()).dtype))
         with jax.enable_x64(True):
             self.start = np.asarray(flat_init(family, jnp.dtype("float64")), float)
@@ -74,14 +81,27 @@ class Solver:
         )
         self._compiled = False
 
+    def params_of(self, column: np.ndarray) -> PyTree:
+        """Parameters of lanes in the given columns, in the precision of the solves."""
+        as_float = lambda leaf: (
+            leaf.astype(self.dtype) if leaf.dtype.kind == "f" else leaf
+        )
+        return jax.tree.map(lambda leaf: as_float(leaf[column]), self.params)
+
     def solve(
-        self, means: np.ndarray, starts: np.ndarray, *, settled: bool
+        self,
+        means: np.ndarray,
+        starts: np.ndarray,
+        column: np.ndarray,
+        *,
+        settled: bool,
     ) -> Solutions:
         """Solve for means `[P, n]` from starts `[P, n]` in the domain of ψ.
 
         Args:
             means: Mean parameters.
             starts: Natural parameters to start from; broadcast against the means.
+            column: The column of each, `[P]`.
             settled: Whether codes are to tell the interior from the boundary, and θ is
                 wanted; else the value alone has to be right.
         """
@@ -92,9 +112,9 @@ class Solver:
         result = np.full(count, Result.CONVERGED, np.int32)
         left = np.arange(count)
         if self.structure.width <= _WIDEST:
-            left = self._rapidly(means, natural, value, settled=settled)
+            left = self._rapidly(means, natural, value, column, settled=settled)
         if len(left):
-            careful = self._carefully(means[left], starts[left])
+            careful = self._carefully(means[left], starts[left], column[left])
             natural[left], value[left], result[left] = careful
         return Solutions(natural, value, result, len(left))
 
@@ -103,6 +123,7 @@ class Solver:
         means: np.ndarray,
         natural: np.ndarray,
         value: np.ndarray,
+        column: np.ndarray,
         *,
         settled: bool,
     ) -> np.ndarray:
@@ -116,7 +137,9 @@ class Solver:
             if not len(left):
                 break
             parts = [left[part] for part in _slices(len(left), self._capacity)]
-            work = functools.partial(self._call, table, steps=steps, settled=settled)
+            work = functools.partial(
+                self._call, table, column, steps=steps, settled=settled
+            )
             undone = []
             for part, out in zip(parts, self._mapped(work, parts), strict=True):
                 table[n:, part] = out[: 2 * n + 1]
@@ -132,13 +155,22 @@ class Solver:
         return _BLOCKS * self.structure.lanes
 
     def _call(
-        self, table: np.ndarray, part: np.ndarray, *, steps: int, settled: bool
+        self,
+        table: np.ndarray,
+        column: np.ndarray,
+        part: np.ndarray,
+        *,
+        steps: int,
+        settled: bool,
     ) -> np.ndarray:
         """What the program makes of some columns: θ, variances, shrink, φ, done."""
         packed = np.ones((len(table), self._capacity), self.dtype)
         packed[:, : len(part)] = table[:, part]
         numbers = np.array([len(part), steps, settled], np.int32)
-        out = _advanced(self.family, packed, numbers, structure=self.structure)
+        lanes = np.zeros(self._capacity, int)
+        lanes[: len(part)] = column[part]
+        params = self.params_of(lanes)
+        out = _advanced(self.family, params, packed, numbers, structure=self.structure)
         return np.asarray(out)[:, : len(part)]
 
     def _mapped(
@@ -158,7 +190,7 @@ class Solver:
 
         yield from self._threads.map(under, parts)
 
-    def _carefully(self, means: np.ndarray, starts: np.ndarray):
+    def _carefully(self, means: np.ndarray, starts: np.ndarray, column: np.ndarray):
         """θ, ψ* and codes by the careful solver."""
         natural = np.empty(means.shape, self.dtype)
         value, result = np.empty(len(means)), np.empty(len(means), np.int32)
@@ -168,6 +200,7 @@ class Solver:
             )
             out = _careful(
                 self.family,
+                self.params_of(column[fill]),
                 means[fill].astype(self.dtype),
                 starts[fill].astype(self.dtype),
             )
@@ -201,12 +234,18 @@ def _hessians(family: "Family", points: Array) -> Array:
 
 @functools.partial(jax.jit, static_argnames="structure")
 def _advanced(
-    family: "Family", packed: Array, numbers: Array, *, structure: Structure
+    family: "Family",
+    params: PyTree,
+    packed: Array,
+    numbers: Array,
+    *,
+    structure: Structure,
 ) -> Array:
     """Newton steps for columns of mean, θ, variances and shrink.
 
     Args:
         family: The family.
+        params: Its parameters in each lane, leaves `[lanes, ...]`, or None.
         packed: `[3n + 1, lanes]`.
         numbers: How many lanes count, steps, whether they have to settle.
         structure: Which coordinates the Hessian couples.
@@ -216,16 +255,19 @@ def _advanced(
     """
     n, size = structure.size, structure.lanes
     count, steps, strict = numbers[0], numbers[1], numbers[2] > 0
-    psi = flat_psi(family)
+
+    def psi(theta: Array, params: PyTree) -> Array:
+        return flat_psi(with_params(family, params))(theta)
 
     def block(i: Array, out: Array) -> Array:
         lanes = jax.lax.dynamic_slice(
             packed, (jnp.int32(0), i * size), (len(packed), size)
         )
+        cut = lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, i * size, size)
         idle = i * size + jnp.arange(size, dtype=jnp.int32) >= count
         begin = Lanes(lanes[n : 2 * n], lanes[2 * n : 3 * n], lanes[-1], idle, idle)
         end, value = advance(
-            lambda theta, _: psi(theta), (), structure, lanes[:n], begin, steps,
+            psi, jax.tree.map(cut, params), structure, lanes[:n], begin, steps,
             strict=strict,
         )  # fmt: skip
         done = end.done.astype(packed.dtype)
@@ -238,12 +280,18 @@ def _advanced(
 
 
 @jax.jit
-def _careful(family: "Family", means: Array, starts: Array):
+def _careful(family: "Family", params: PyTree, means: Array, starts: Array):
     """θ, ψ* and codes of means `[k, n]` by the careful solver."""
     _, unravel = ravel_pytree(family.natural_init)
 
-    def solve(mean: Array, start: Array):
-        solution = family.conjugate(unravel(mean), start=unravel(start))
+    def solve(params: PyTree, mean: Array, start: Array):
+        one = with_params(family, params)
+        solution = one.conjugate(unravel(mean), start=unravel(start))
         return ravel_pytree(solution.maximiser)[0], solution.value, solution.result
 
-    return jax.vmap(solve)(means, starts)
+    return jax.vmap(solve)(params, means, starts)
+
+
+def with_params(family: "Family", params: PyTree) -> "Family":
+    """The family with other parameters of ψ; itself if None."""
+    return family if params is None else family.with_params(params)  # pyright: ignore[reportAttributeAccessIssue]

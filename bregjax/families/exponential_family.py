@@ -100,6 +100,11 @@ class ExponentialFamily(Family):
         family._natural_init, family.params = children
         return family
 
+    def with_params(self, params: PyTree) -> "ExponentialFamily":
+        """The family with other parameters, of the same structure; unchecked."""
+        leaves, aux = self.tree_flatten()
+        return self.tree_unflatten(aux, (leaves[0], params))
+
     @property
     def separable(self) -> bool:
         """As claimed."""

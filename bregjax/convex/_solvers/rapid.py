@@ -119,7 +119,7 @@ def advance(
 
     Args:
         psi: ψ(θ, extra) of one lane, θ `[n]`; inf or NaN outside its domain.
-        extra: What else ψ depends on in each lane: a pytree, lanes last.
+        extra: What else ψ depends on in each lane: a pytree, lanes first.
         structure: Which coordinates the Hessian couples.
         tau: Means `[n, B]`.
         lanes: The solves so far.
@@ -129,7 +129,7 @@ def advance(
     Returns:
         The lanes, and φ `[B]` at their points: −ψ*(τ) where done.
     """
-    values = jax.vmap(psi, in_axes=-1)
+    values = jax.vmap(psi, in_axes=(-1, 0))
     must_settle = jnp.asarray(strict)
 
     def phi(theta: Array) -> Array:
@@ -144,7 +144,11 @@ def advance(
         count, lanes, value = carry
         newton = _newton(values, extra, structure, tau, lanes.theta)
         new, new_value = _move(phi, tau, lanes, value, newton, must_settle)
-        keep = lambda new, old: jnp.where(lanes.done, old, new)
+
+        def keep(new: Array, old: Array) -> Array:
+            done = lanes.done[None] if new.ndim == 2 else lanes.done
+            return jnp.where(done, old, new)
+
         return count + 1, jax.tree.map(keep, new, lanes), keep(new_value, value)
 
     begin = (jnp.asarray(0, jnp.int32), lanes, phi(lanes.theta))
@@ -195,7 +199,8 @@ def _newton(
     rest = jnp.all(curved | (misfit <= noise), axis=0)
     proven = (pivot >= eps**PIVOT) & (missed <= allowed) & rest
     usable = jnp.isfinite(decrement) & (decrement >= 0)
-    step = jnp.where(usable & jnp.all(jnp.isfinite(step), axis=0), step, 0)
+    finite = usable & jnp.all(jnp.isfinite(step), axis=0)
+    step = jnp.where(finite[None], step, 0)
     return _Newton(step, decrement, variances, proven & usable)
 
 
@@ -223,14 +228,14 @@ def _move(
     logarithm = jnp.log1p(largest) / jnp.where(largest > 0, largest, 1)
     cautious = 1 / (1 + jnp.sqrt(jnp.maximum(decrement, 0)))
     fixed = [jnp.full_like(value, length) for length in (2, 4, 1 / 4, 1 / 16)]
-    lengths = lanes.shrink * jnp.stack([cautious, logarithm, *fixed])
+    lengths = lanes.shrink[None] * jnp.stack([cautious, logarithm, *fixed])
     tried = jax.lax.cond(
         jnp.all(full | lanes.done),
         lambda: jnp.full_like(lengths, jnp.inf),
-        lambda: jax.lax.map(lambda length: phi(theta + length * step), lengths),
+        lambda: jax.lax.map(lambda length: phi(theta + length[None] * step), lengths),
     )
     least = jnp.min(tried, axis=0)
-    best = tried == least
+    best = tried == least[None]
     length = jnp.max(jnp.where(best, lengths, 0), axis=0)
     better = least < value
     moved = full | better
@@ -243,7 +248,7 @@ def _move(
     solved = solved & (eps * size <= eps**ROUNDING)
     return (
         Lanes(
-            theta=theta + length * step,
+            theta=theta + length[None] * step,
             variances=newton.variances,
             shrink=jnp.where(moved, 1, lanes.shrink / 32),
             done=solved & (steady | ~strict),
