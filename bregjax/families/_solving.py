@@ -32,6 +32,8 @@ __all__ = ["Solutions", "Solver", "with_params"]
 _BLOCKS = 16
 # Newton steps of each call; lanes that are done are left out of the next one.
 _STEPS = (5, 4, 6, 8, 8, 16)
+# Those of a second try, that need not settle.
+_LAST = (2,)
 # Systems of more equations are left to the careful solver.
 _WIDEST = 256
 # Means that the careful solver takes in a call.
@@ -106,48 +108,50 @@ class Solver:
                 wanted; else the value alone has to be right.
         """
         starts = np.broadcast_to(starts, means.shape)
-        count = len(means)
-        natural = np.array(starts, self.dtype)
+        n, count = self.size, len(means)
         value = np.full(count, np.nan)
         result = np.full(count, Result.CONVERGED, np.int32)
         left = np.arange(count)
+        # A column each: mean, θ, variances, shrink; what the program takes and gives.
+        table = np.zeros((3 * n + 1, count), self.dtype)
+        table[:n], table[n : 2 * n], table[-1] = means.T, starts.T, 1
         if self.structure.width <= _WIDEST:
-            left = self._rapidly(means, natural, value, column, settled=settled)
+            left = self._advance(table, value, column, left, _STEPS, settled=settled)
+            if settled:
+                # The value is right, and θ still drifts: on the boundary.
+                drifting = left
+                left = self._advance(table, value, column, left, _LAST, settled=False)
+                result[np.setdiff1d(drifting, left)] = Result.BOUNDARY
+        natural = np.ascontiguousarray(table[n : 2 * n].T)
         if len(left):
             careful = self._carefully(means[left], starts[left], column[left])
             natural[left], value[left], result[left] = careful
         return Solutions(natural, value, result, len(left))
 
-    def _rapidly(
+    def _advance(
         self,
-        means: np.ndarray,
-        natural: np.ndarray,
+        table: np.ndarray,
         value: np.ndarray,
         column: np.ndarray,
+        left: np.ndarray,
+        schedule: tuple[int, ...],
         *,
         settled: bool,
     ) -> np.ndarray:
-        """Solve what the fast program can prove; the places of the rest."""
-        n, count = self.size, len(means)
-        # A column each: mean, θ, variances, shrink; what the program takes and gives.
-        table = np.zeros((3 * n + 1, count), self.dtype)
-        table[:n], table[n : 2 * n], table[-1] = means.T, natural.T, 1
-        left = np.arange(count)
-        for steps in _STEPS:
+        """Newton steps for the columns `left` of a table; those not done."""
+        work = functools.partial(self._call, table, column, settled=settled)
+        for steps in schedule:
             if not len(left):
                 break
             parts = [left[part] for part in _slices(len(left), self._capacity)]
-            work = functools.partial(
-                self._call, table, column, steps=steps, settled=settled
-            )
+            found = self._mapped(functools.partial(work, steps=steps), parts)
             undone = []
-            for part, out in zip(parts, self._mapped(work, parts), strict=True):
-                table[n:, part] = out[: 2 * n + 1]
+            for part, out in zip(parts, found, strict=True):
+                table[self.size :, part] = out[: 2 * self.size + 1]
                 done = out[-1] > 0
                 value[part[done]] = -out[-2][done]
                 undone.append(part[~done])
             left = np.concatenate(undone)
-        natural[:] = table[n : 2 * n].T
         return left
 
     @property

@@ -76,7 +76,8 @@ class ExponentialFamily(Family):
         self._check_start()
 
     def _check_start(self) -> None:
-        value = self.log_partition(self._natural_init)
+        # In the precision of JAX's mode, so that what ψ makes of it warns of nothing.
+        value = self.log_partition(jax.tree.map(jnp.asarray, self._natural_init))
         if jnp.shape(value) != ():
             raise ValueError(
                 "`log_partition` must return a scalar; got shape "

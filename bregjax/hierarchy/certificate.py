@@ -1,8 +1,10 @@
 """Whether a tree is one that greedy agglomeration gives, checked against all pairs."""
 
+import functools
 import operator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import SupportsIndex
+from typing import NamedTuple, SupportsIndex
 
 import jax
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from bregjax._checks import is_concrete
 from bregjax._problem import (
     FamilyLike,
+    Problem,
     check_costs,
     check_leaves,
     padded,
@@ -24,11 +27,18 @@ from bregjax.hierarchy._windowed import kernels
 from bregjax.hierarchy._windowed.pool import Pool, blocks
 from bregjax.hierarchy._windowed.range_max import RangeMax
 from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy.host_costs import (
+    host_leaves,
+    host_of,
+    nodes_along,
+    settled_costs,
+)
 from bregjax.hierarchy.tree_costs import (
     children_of,
     leaves_and_codes,
     nodes_and_costs,
 )
+from bregjax.host_model import HostModel, rows_of
 from bregjax.smoothing import StatisticMap
 
 __all__ = ["Certificate", "certify"]
@@ -141,17 +151,15 @@ def certify(
     children = np.asarray(children_of(children, m))
     rows = _sampled(2 * m - 2, sample, seed)
     with precision(problem):
-        full = padded(working_copy(problem))
-        model, leaves, codes = leaves_and_codes(full)
-        check_leaves(np.asarray(codes)[:m], problem)
+        tree_of, pairs_of = _on_host(problem) or _compiled(problem)
         neighbours = np.arange(2 * m - 2).reshape(-1, 2)
-        cost_of_all = float(np.sum(_replay(model, leaves, neighbours, m)[1]))
-        nodes, costs = _replay(model, leaves, children, m)
+        cost_of_all = float(np.sum(tree_of(neighbours)[1]))
+        nodes, costs = tree_of(children)
         check_costs(costs, children, problem)
         own = tree.merge_costs if isinstance(tree, Dendrogram) else costs
         sum_of_costs = float(np.sum(np.asarray(own)))
         lives = _Lives.of(children, costs)
-        worst = _worst(model, leaves, nodes, lives, rows, exact=sample is not None)
+        worst = _worst(pairs_of(nodes, lives, rows, exact=sample is not None), lives)
     num_pairs = lives.num_pairs(rows)
     return Certificate(*worst, num_pairs, sum_of_costs, cost_of_all)
 
@@ -172,14 +180,49 @@ def _sampled(count: int, sample: SupportsIndex | None, seed: int) -> np.ndarray:
     return chosen
 
 
-def _replay(model: ClusterModel, leaves: PyTree, children: np.ndarray, m: int):
-    """States of all nodes, and the costs `[m − 1]` of merges."""
-    if m == 1:
-        return leaves, np.zeros(0)
-    extra = jax.tree.leaves(leaves)[0].shape[0] - m
-    steps = np.pad(np.asarray(children, np.int32), ((0, extra), (0, 0)))
-    nodes, costs = _nodes_and_costs(model, leaves, steps, np.int32(m))
-    return nodes, np.asarray(costs)[: m - 1]
+# From children to the states of all nodes and the costs of merges; and from these,
+# lives, rows and whether bounds are left out, to batches of pairs in question.
+_TreeOf = Callable[[np.ndarray], tuple[PyTree, np.ndarray]]
+_PairsOf = Callable[..., Iterator["_Pairs"]]
+
+
+class _Pairs(NamedTuple):
+    """Pairs that coexist: nodes, the dearest merge of that time, and their costs."""
+
+    first: np.ndarray
+    second: np.ndarray
+    limit: np.ndarray
+    cost: np.ndarray
+
+
+def _compiled(problem: Problem) -> tuple[_TreeOf, _PairsOf]:
+    """By compiled programs."""
+    m = problem.num_points
+    model, leaves, codes = leaves_and_codes(padded(working_copy(problem)))
+    check_leaves(np.asarray(codes)[:m], problem)
+
+    def tree_of(children: np.ndarray) -> tuple[PyTree, np.ndarray]:
+        if m == 1:
+            return leaves, np.zeros(0)
+        extra = jax.tree.leaves(leaves)[0].shape[0] - m
+        steps = np.pad(np.asarray(children, np.int32), ((0, extra), (0, 0)))
+        nodes, costs = _nodes_and_costs(model, leaves, steps, np.int32(m))
+        return nodes, np.asarray(costs)[: m - 1]
+
+    return tree_of, functools.partial(_screened_pairs, model, leaves)
+
+
+def _on_host(problem: Problem) -> tuple[_TreeOf, _PairsOf] | None:
+    """By solves from the host, of all pairs; None where programs or a table do."""
+    host = host_of(problem)
+    if host is None or host.has_screen:
+        return None
+    leaves = host_leaves(host, problem)
+
+    def tree_of(children: np.ndarray) -> tuple[PyTree, np.ndarray]:
+        return settled_costs(host, nodes_along(host, leaves, children), children)
+
+    return tree_of, functools.partial(_solved_pairs, host)
 
 
 @dataclass(frozen=True)
@@ -238,6 +281,41 @@ class _Lives:
 
 
 def _worst(
+    pairs: Iterator[_Pairs], lives: _Lives
+) -> tuple[float, float, tuple[int, int] | None]:
+    """Excess, relative excess and the pair of the former."""
+    floor = _NEGLIGIBLE * np.sum(lives.cost[:-1]) / max(len(lives.children), 1)
+    floor = max(floor, np.finfo(float).tiny)
+    excess, relative, pair = 0.0, 0.0, None
+    for u, v, limit, cost in pairs:
+        saved = limit - cost
+        worst = np.argmax(saved)
+        if saved[worst] > excess:
+            excess, pair = float(saved[worst]), (int(u[worst]), int(v[worst]))
+        shares = saved / np.maximum(limit, floor)
+        relative = max(relative, float(np.max(shares)))
+    return excess, relative, pair
+
+
+def _solved_pairs(
+    host: HostModel, nodes: PyTree, lives: _Lives, rows: np.ndarray, *, exact: bool
+) -> Iterator[_Pairs]:
+    """All pairs that coexist with some of the rows, costs solved for."""
+    del exact
+    first = lives.children.ravel()
+    first = first[(lives.of_life(first) > 0) & rows[first]]
+    everyone = np.arange(len(lives.birth))
+    for part in blocks(first, max(_PAIRS // len(everyone), 1)):
+        u, v = np.repeat(part, len(everyone)), np.tile(everyone, len(part))
+        limit = lives.of_pairs(u, v)
+        meet = limit > 0
+        if np.any(meet):
+            u, v, limit = u[meet], v[meet], limit[meet]
+            cost = host.search_costs(rows_of(nodes, u), rows_of(nodes, v))
+            yield _Pairs(u, v, limit, cost)
+
+
+def _screened_pairs(
     model: ClusterModel,
     leaves: PyTree,
     nodes: PyTree,
@@ -245,14 +323,11 @@ def _worst(
     rows: np.ndarray,
     *,
     exact: bool,
-) -> tuple[float, float, tuple[int, int] | None]:
-    """Excess, relative excess and the pair of the former."""
+) -> Iterator[_Pairs]:
+    """Pairs that bounds leave in question; all pairs with a few rows if `exact`."""
     merges = len(lives.children)
     size = jax.tree.leaves(leaves)[0].shape[0]
     chunk = max(size // _CHUNKS, 128)
-    floor = _NEGLIGIBLE * np.sum(lives.cost[:-1]) / max(merges, 1)
-    floor = max(floor, np.finfo(float).tiny)
-    excess, relative, pair = 0.0, 0.0, None
     screen = kernels.screen(model, leaves)
     for begin in range(0, merges, chunk):
         end = min(begin + chunk, merges)
@@ -266,13 +341,8 @@ def _worst(
         part = first[rows[first]]
         for u, v, limit in _in_question(pool, lives, there, part, exact=exact):
             places = np.searchsorted(there, u), np.searchsorted(there, v)
-            saved = limit - pool.costs(*places, np.inf if exact else limit)
-            worst = np.argmax(saved)
-            if saved[worst] > excess:
-                excess, pair = float(saved[worst]), (int(u[worst]), int(v[worst]))
-            shares = saved / np.maximum(limit, floor)
-            relative = max(relative, float(np.max(shares)))
-    return excess, relative, pair
+            cost = pool.costs(*places, np.inf if exact else limit)
+            yield _Pairs(u, v, limit, cost)
 
 
 def _in_question(

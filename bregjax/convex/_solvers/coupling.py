@@ -39,9 +39,11 @@ def coupling(hessians: np.ndarray) -> Structure:
     n = hessians.shape[-1]
     coupled = np.any(hessians != 0, axis=0)
     _, labels = connected_components(coupled | coupled.T, directed=False)
-    variances = np.maximum(np.einsum("kii->ki", hessians), 0)
+    # What vanishes in the sum of semidefinite matrices vanishes in each.
+    total = np.sum(hessians, axis=0)
+    variances = np.diag(total)
     scale = np.sqrt(np.where(variances > 0, variances, 1))
-    scaled = np.sum(hessians / scale[:, :, None] / scale[:, None, :], axis=0)
+    scaled = total / scale[:, None] / scale[None, :]
     groups = (np.flatnonzero(labels == label) for label in range(labels.max() + 1))
     kept = (_independent(scaled, group) for group in groups)
     found = tuple(sorted(group for group in kept if group))

@@ -85,6 +85,10 @@ class Structure:
             table[: len(group), column] = group
         return table
 
+    def grouped(self) -> np.ndarray:
+        """Whether each coordinate is in a group, `[n]`."""
+        return np.isin(np.arange(self.size), self.table())
+
 
 class Lanes(NamedTuple):
     """A block of solves under way; B lanes."""
@@ -143,7 +147,7 @@ def advance(
     def step(carry: tuple[Array, Lanes, Array]) -> tuple[Array, Lanes, Array]:
         count, lanes, value = carry
         newton = _newton(values, extra, structure, tau, lanes.theta)
-        new, new_value = _move(phi, tau, lanes, value, newton, must_settle)
+        new, new_value = _move(phi, structure, tau, lanes, value, newton, must_settle)
 
         def keep(new: Array, old: Array) -> Array:
             done = lanes.done[None] if new.ndim == 2 else lanes.done
@@ -206,6 +210,7 @@ def _newton(
 
 def _move(
     phi: Callable[[Array], Array],
+    structure: Structure,
     tau: Array,
     lanes: Lanes,
     value: Array,
@@ -243,7 +248,9 @@ def _move(
     new_value = jnp.where(full, full_value, jnp.where(better, least, value))
 
     change = jnp.abs(newton.variances - lanes.variances)
-    steady = jnp.all(change <= STEADY * lanes.variances, axis=0)
+    # Without curvature in a group, far out on the way to a boundary, nothing settles.
+    flat = jnp.asarray(structure.grouped())[:, None] & (newton.variances <= 0)
+    steady = jnp.all((change <= STEADY * lanes.variances) & ~flat, axis=0)
     solved = full & newton.proven & (decrement <= eps**DECREMENT)
     solved = solved & (eps * size <= eps**ROUNDING)
     return (
