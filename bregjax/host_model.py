@@ -45,15 +45,12 @@ class HostModel(abc.ABC):
         """Costs Δ `[p]` of settled states, without cancellation."""
 
     @abc.abstractmethod
-    def search_costs(self, a: PyTree, b: PyTree) -> np.ndarray:
-        """Costs Δ `[p]` to compare pairs by: good to `noise` and 1e-9 of themselves.
+    def search_costs(self, a: PyTree, b: PyTree) -> tuple[np.ndarray, PyTree]:
+        """Costs Δ `[p]` to compare pairs by, and states of unions to search on with.
 
-        NaN where a cost could not be had.
+        Costs are good to `noise` and to 1e-9 of themselves (in float64), NaN where they
+        could not be had. The states need not have the codes of settled ones.
         """
-
-    @abc.abstractmethod
-    def unite(self, a: PyTree, b: PyTree, cost: np.ndarray) -> PyTree:
-        """States of unions `[p]`, whose costs are known, to search on with."""
 
     def noise(self, state: PyTree) -> np.ndarray:
         """What rounding adds to a cost for each of its clusters, at most, `[k]`."""

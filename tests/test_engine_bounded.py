@@ -37,11 +37,8 @@ class PlainHost(HostModel):
 
     def search_costs(self, a, b):
         self.asked += len(a[0])
-        return self.merge_costs(a, b, self.pool(a, b))
-
-    def unite(self, a, b, cost):
-        del cost
-        return self.pool(a, b)
+        union = self.pool(a, b)
+        return self.merge_costs(a, b, union), union
 
     def noise(self, state):
         return 1e-15 * state[0] * (1 + np.abs(self.f(state[1])))
@@ -74,7 +71,8 @@ def test_it_is_greedy(name, rng):
         costs = host.merge_costs(*parts, tuple(leaf[m:] for leaf in nodes))
         inverted += np.any(np.diff(costs) < -1e-9)
         assert info.first_costs == m * (m - 1) // 2
-        assert host.asked == info.first_costs + info.later_costs
+        # Unions of nearest points are found twice, and some at their merge.
+        assert host.asked <= info.first_costs + info.later_costs + 2 * m
     assert inverted > 0 or name in ("poisson", "steep")
 
 
@@ -126,8 +124,9 @@ def test_one_point_and_none_that_differ():
 def test_costs_that_can_not_be_had_merge_last():
     class Failing(PlainHost):
         def search_costs(self, a, b):
-            costs = super().search_costs(a, b)
-            return np.where((a[1][:, 0] == 0) & (b[1][:, 0] == 1), np.nan, costs)
+            costs, union = super().search_costs(a, b)
+            lost = (a[1][:, 0] == 0) & (b[1][:, 0] == 1)
+            return np.where(lost, np.nan, costs), union
 
     host = Failing(lambda x: np.sum(x**2, axis=-1) / 2)
     leaves = host.leaves(np.array([[0.0], [1], [50]]), np.ones(3))

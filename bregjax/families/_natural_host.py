@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NaturalHost"]
 
-# Pairs whose robust costs are evaluated in a call.
-_PAIRS = 256
+# Numbers in the means of pairs whose robust costs are evaluated in a call, about, and
+# the fewest and most of these.
+_ENTRIES, _FEWEST, _MOST = 4096, 16, 256
 
 
 class NaturalHost(HostModel):
@@ -82,8 +83,14 @@ class NaturalHost(HostModel):
         return _unsolved(a.weight + b.weight, _pooled(a, b), start)
 
     def settle(self, state: NaturalState) -> NaturalState:
-        """Solve, telling the interior from the boundary."""
-        return self._solved(state, settled=True)
+        """Solve, telling the interior from the boundary; equal means once."""
+        mean = state.mean.reshape(len(state.mean), -1)
+        _, first, kind = np.unique(mean, axis=0, return_index=True, return_inverse=True)
+        found = self._solved(rows_of(state, first), settled=True)
+        found = rows_of(found, kind.ravel())
+        return NaturalState(
+            state.weight, state.mean, found.natural, found.value, found.result
+        )
 
     def result(self, state: NaturalState) -> np.ndarray:
         """The solver's codes; a boundary point of finite ψ* is as good as inside."""
@@ -100,9 +107,11 @@ class NaturalHost(HostModel):
         costs = self._dual_costs(*map(_flat, (a, b, union)), column).reshape(lead)
         return costs if self._columns is None else np.sum(costs, axis=1)
 
-    def search_costs(self, a: NaturalState, b: NaturalState) -> np.ndarray:
+    def search_costs(
+        self, a: NaturalState, b: NaturalState
+    ) -> tuple[np.ndarray, NaturalState]:
         """Costs by values of ψ*, or in the dual form."""
-        union = self.unite(a, b, None)
+        union = self._solved(self.pool(a, b), settled=False)
         parts = a.weight * a.value + b.weight * b.value
         costs = np.maximum(parts - union.weight * union.value, 0)
         noise = sum(map(self._noise, (a, b, union)))
@@ -114,14 +123,9 @@ class NaturalHost(HostModel):
             states = (rows_of(_flat(state), close) for state in (a, b, union))
             column = self._column_of(costs.shape)[close]
             costs.reshape(-1)[close] = self._dual_costs(*states, column)
-        return costs if self._columns is None else np.sum(costs, axis=1)
-
-    def unite(
-        self, a: NaturalState, b: NaturalState, cost: np.ndarray | None
-    ) -> NaturalState:
-        """Unions with θ solved for."""
-        del cost
-        return self._solved(self.pool(a, b), settled=False)
+        if self._columns is not None:
+            costs = np.sum(costs, axis=1)
+        return costs, union
 
     def noise(self, state: NaturalState) -> np.ndarray:
         """Roundings of w ψ*."""
@@ -177,9 +181,11 @@ class NaturalHost(HostModel):
         """Costs `[p]` of flat states, a batch of a fixed size at a time."""
         count = len(column)
         costs = np.empty(count)
-        for start in range(0, count, _PAIRS):
-            stop = min(start + _PAIRS, count)
-            fill = np.minimum(np.arange(start, start + _PAIRS), stop - 1)
+        fitting = np.clip(_ENTRIES / self.solver.size, _FEWEST, _MOST)
+        batch = 2 ** int(np.log2(fitting))
+        for start in range(0, count, batch):
+            stop = min(start + batch, count)
+            fill = np.minimum(np.arange(start, start + batch), stop - 1)
             parts = [self._typed(rows_of(state, fill)) for state in (a, b, union)]
             params = self.solver.params_of(column[fill])
             found = _dual_costs(self.family, params, *parts)

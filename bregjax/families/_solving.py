@@ -94,7 +94,7 @@ class Solver:
         self,
         means: np.ndarray,
         starts: np.ndarray,
-        column: np.ndarray,
+        column: np.ndarray | int = 0,
         *,
         settled: bool,
     ) -> Solutions:
@@ -103,11 +103,12 @@ class Solver:
         Args:
             means: Mean parameters.
             starts: Natural parameters to start from; broadcast against the means.
-            column: The column of each, `[P]`.
+            column: The column of each, `[P]`, where parameters differ by column.
             settled: Whether codes are to tell the interior from the boundary, and θ is
                 wanted; else the value alone has to be right.
         """
         starts = np.broadcast_to(starts, means.shape)
+        column = np.broadcast_to(column, means.shape[:1])
         n, count = self.size, len(means)
         value = np.full(count, np.nan)
         result = np.full(count, Result.CONVERGED, np.int32)
@@ -143,6 +144,9 @@ class Solver:
         for steps in schedule:
             if not len(left):
                 break
+            if len(left) <= self.structure.lanes:
+                # One block: it goes on until all are done.
+                steps = sum(schedule)
             parts = [left[part] for part in _slices(len(left), self._capacity)]
             found = self._mapped(functools.partial(work, steps=steps), parts)
             undone = []

@@ -311,7 +311,7 @@ def _solved_pairs(
         meet = limit > 0
         if np.any(meet):
             u, v, limit = u[meet], v[meet], limit[meet]
-            cost = host.search_costs(rows_of(nodes, u), rows_of(nodes, v))
+            cost, _ = host.search_costs(rows_of(nodes, u), rows_of(nodes, v))
             yield _Pairs(u, v, limit, cost)
 
 

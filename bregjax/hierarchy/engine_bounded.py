@@ -35,6 +35,8 @@ _BATCH = 64
 _ROWS = 32
 # Pairs of the first search that are asked for together.
 _FIRST = 2**16
+# Unions whose states are kept.
+_REMEMBERED = 2**16
 # Roundings of the terms that a bound is made of.
 _ROUNDINGS = 16
 
@@ -110,6 +112,8 @@ class _Run:
         self.nodes = jax.tree.map(room, leaves)
         self.left = num_points
         self._node = np.arange(num_points)  # of each slot
+        # States of unions by the two nodes: those whose costs were found lately.
+        self._unions: dict[tuple[int, int], tuple[PyTree, int]] = {}
         self._num_points = num_points
         self._report = report
 
@@ -119,8 +123,15 @@ class _Run:
         head = first[label]
         later = np.flatnonzero(head != np.arange(len(head)))
         later = later[np.argsort(head[later], kind="stable")]
+        start = self._num_points
         for slot in later:
-            self._unite(head[slot], slot, 0.0)
+            pair = self._node[[head[slot], slot]]
+            a, b = (rows_of(self.nodes, slice(k, k + 1)) for k in pair)
+            self._record(head[slot], slot, self.host.pool(a, b))
+        equal = slice(start, start + len(later))
+        if len(later):
+            settled = self.host.settle(rows_of(self.nodes, equal))
+            jax.tree.map(lambda all_, new: _put(all_, equal, new), self.nodes, settled)
         self.info.duplicates = len(later)
         self._node = self._node[np.sort(first)]
 
@@ -138,6 +149,9 @@ class _Run:
         self.info.first_costs = len(first)
         self._nearest, self._least = np.zeros(size, int), np.full(size, np.inf)
         self._look(np.arange(size))
+        if size > 1:
+            # Most of these merge; their states were too many to keep.
+            self._remember(*_pairs(np.arange(size), self._nearest, size))
 
     def front(self) -> tuple[int, int]:
         """The pair of least cost; costs are evaluated until its bound is exact."""
@@ -177,29 +191,38 @@ class _Run:
         # All that are in question, and others in the rest of the batch.
         count = min(_BATCH, np.count_nonzero(bounds < np.inf))
         chosen = np.argpartition(bounds, count - 1)[:count]
-        row, column = rows[chosen // size], chosen % size
-        pair = np.minimum(row, column) * size + np.maximum(row, column)
-        low, high = np.divmod(np.unique(pair), size)
-        self._evaluate(low, high)
+        low, high = _pairs(rows[chosen // size], chosen % size, size)
+        self._remember(low, high)
         self._look(rows)
         self.info.later_costs += len(low)
         self.info.calls += 1
 
-    def _evaluate(self, low: np.ndarray, high: np.ndarray) -> None:
-        """Replace the bounds of pairs of slots by their costs."""
+    def _remember(self, low: np.ndarray, high: np.ndarray) -> None:
+        """Evaluate costs and keep the states of the unions."""
+        unions = self._evaluate(low, high)
+        if len(self._unions) > _REMEMBERED:
+            self._unions.clear()
+        pairs = zip(self._node[low].tolist(), self._node[high].tolist(), strict=True)
+        self._unions.update((pair, (unions, k)) for k, pair in enumerate(pairs))
+
+    def _evaluate(self, low: np.ndarray, high: np.ndarray) -> PyTree:
+        """Replace the bounds of pairs of slots by their costs; the unions."""
         a, b = rows_of(self._states, low), rows_of(self._states, high)
-        cost = self.host.search_costs(a, b)
+        cost, unions = self.host.search_costs(a, b)
         # What could not be had merges last, and its replayed cost tells.
         cost = np.where(np.isfinite(cost), cost, np.finfo(float).max)
         for i, j in ((low, high), (high, low)):
             self._bound[i, j] = cost
             self._exact[i, j] = True
+        return unions
 
     def merge(self, low: int, high: int) -> None:
         """Merge two slots, the union in the first; bound its costs by theirs."""
         cost = self._bound[low, high]
-        union = self._unite(low, high, cost)
-        _write(self._states, low, union)
+        union = self._union(low, high)
+        self._record(low, high, union)
+        slot = slice(low, low + 1)
+        jax.tree.map(lambda all_, new: _put(all_, slot, new), self._states, union)
 
         noise = self._noise
         row_a, row_b = self._bound[low], self._bound[high]
@@ -223,27 +246,36 @@ class _Run:
         """Leave out a slot whose cluster has merged; costs have to be found again."""
         self._node = np.delete(self._node, slot)
 
-    def _unite(self, low: int, high: int, cost: float) -> PyTree:
-        """Record a merge of two slots; the state of the union."""
-        a, b = (rows_of(self.nodes, self._node[[slot]]) for slot in (low, high))
-        union = self.host.unite(a, b, np.array([cost]))
+    def _union(self, low: int, high: int) -> PyTree:
+        """The state `[1]` of the union of two slots."""
+        nodes = tuple(self._node[[low, high]].tolist())
+        if nodes in self._unions:
+            unions, k = self._unions[nodes]
+            return rows_of(unions, slice(k, k + 1))
+        a, b = (rows_of(self.nodes, slice(k, k + 1)) for k in nodes)
+        return self.host.search_costs(a, b)[1]
+
+    def _record(self, low: int, high: int, union: PyTree) -> None:
+        """Record a merge of two slots, the union in the lower."""
         step = self._num_points - self.left
         self.children[step] = np.sort(self._node[[low, high]])
         self._node[low] = self._num_points + step
-        _write(self.nodes, self._node[low], union)
+        node = slice(self._node[low], self._node[low] + 1)
+        jax.tree.map(lambda all_, new: _put(all_, node, new), self.nodes, union)
         self.left -= 1
         if self._report is not None:
             self._report(step + 1)
-        return union
 
 
-def _write(states: PyTree, place: int, union: PyTree) -> None:
-    """Put a cluster `[1]` in a place of NumPy states."""
+def _pairs(first: np.ndarray, second: np.ndarray, size: int):
+    """The distinct pairs of slots below `size`, the lower slot first."""
+    pair = np.minimum(first, second) * size + np.maximum(first, second)
+    return np.divmod(np.unique(pair), size)
 
-    def put(all_: np.ndarray, new: np.ndarray) -> None:
-        all_[place] = new[0]
 
-    jax.tree.map(put, states, union)
+def _put(states: np.ndarray, places: slice, new: np.ndarray) -> None:
+    """Write clusters into places of an array of all."""
+    states[places] = new
 
 
 def exhaustive(host: HostModel, leaves: PyTree) -> tuple[np.ndarray, PyTree]:

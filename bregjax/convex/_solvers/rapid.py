@@ -25,6 +25,7 @@ the last step: iterates that drift towards a boundary (a count of zero) have the
 value in the end, and a variance that falls by 1/e each step.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -50,6 +51,7 @@ PIVOT = 0.5  # below eps^½ half of a pivot's digits are lost
 ROUNDING = 1 / 3  # of φ; where it is more than eps^⅓ the start was dead
 UNSEEN = 0.01  # share of λ² by which H p may differ from r
 NOISE = 16  # roundings of a residual that count as none
+OFF_HULL = 256  # the same of the largest mean, along what is overcomplete
 STEADY = 0.25  # change of a variance in a settled lane
 
 
@@ -66,12 +68,12 @@ class Structure:
     size: int
     groups: tuple[tuple[int, ...], ...]
 
-    @property
+    @functools.cached_property
     def width(self) -> int:
         """Equations of the largest system."""
         return max(len(group) for group in self.groups)
 
-    @property
+    @functools.cached_property
     def lanes(self) -> int:
         """Lanes of a block: a power of two, so that matrices stay in the cache."""
         entries = self.width**2 * len(self.groups)
@@ -103,6 +105,7 @@ class Lanes(NamedTuple):
 class _Newton(NamedTuple):
     """A Newton step and what is known of it, by lane."""
 
+    value: Array  # φ(θ), [B]
     step: Array  # [n, B]
     decrement: Array  # λ², [B]
     variances: Array  # [n, B]
@@ -147,7 +150,7 @@ def advance(
     def step(carry: tuple[Array, Lanes, Array]) -> tuple[Array, Lanes, Array]:
         count, lanes, value = carry
         newton = _newton(values, extra, structure, tau, lanes.theta)
-        new, new_value = _move(phi, structure, tau, lanes, value, newton, must_settle)
+        new, new_value = _move(phi, structure, tau, lanes, newton, must_settle)
 
         def keep(new: Array, old: Array) -> Array:
             done = lanes.done[None] if new.ndim == 2 else lanes.done
@@ -155,7 +158,7 @@ def advance(
 
         return count + 1, jax.tree.map(keep, new, lanes), keep(new_value, value)
 
-    begin = (jnp.asarray(0, jnp.int32), lanes, phi(lanes.theta))
+    begin = (jnp.asarray(0, jnp.int32), lanes, jnp.full_like(lanes.shrink, jnp.nan))
     _, lanes, value = jax.lax.while_loop(more, step, begin)
     return lanes, value
 
@@ -165,18 +168,25 @@ def _newton(
 ) -> _Newton:
     """The Newton step at θ by the groups of the structure, and the proof of it."""
     eps = jnp.finfo(tau.dtype).eps
-    slopes = jax.grad(lambda theta: jnp.sum(values(theta, extra)))
-    along = lambda tangent: jax.jvp(slopes, (theta,), (tangent,))
+
+    def total(theta: Array) -> tuple[Array, Array]:
+        by_lane = values(theta, extra)
+        return jnp.sum(by_lane), by_lane
+
+    slopes = jax.grad(total, has_aux=True)
+    along = lambda tangent: jax.jvp(slopes, (theta,), (tangent,), has_aux=True)
     table = structure.table()
     marks = np.zeros((structure.width, structure.size + 1), bool)
     np.put_along_axis(marks, table, True, axis=1)  # noqa: FBT003
     marks = jnp.asarray(marks[:, :-1, None], theta.dtype)
-    gradient, products = jax.vmap(
-        lambda mark: along(jnp.broadcast_to(mark, theta.shape)), out_axes=(None, 0)
+    gradient, products, psi = jax.vmap(
+        lambda mark: along(jnp.broadcast_to(mark, theta.shape)),
+        out_axes=(None, 0, None),
     )(marks)
-    gradient, products = jax.lax.optimization_barrier((gradient, products))
+    gradient, products, psi = jax.lax.optimization_barrier((gradient, products, psi))
 
-    blocks, diagonal = _blocks(products, table)
+    blocks = _gathered(products, table).swapaxes(0, 1)
+    diagonal = jnp.stack([blocks[i, i] for i in range(structure.width)])
     positive = diagonal > 0
     scale = jnp.where(positive, jax.lax.rsqrt(jnp.where(positive, diagonal, 1)), 0)
     residual = tau - gradient
@@ -190,22 +200,30 @@ def _newton(
     step = _scattered(scale * solution, table, structure.size)
     step, pivot = jax.lax.optimization_barrier((step, pivot))
 
-    _, seen = along(step)
+    if len(structure.groups) == 1:
+        coefficients = jnp.stack([step[i] for i in structure.groups[0]])
+        seen = jnp.sum(products * coefficients[:, None], axis=0)
+    else:
+        seen = along(step)[1]
     decrement = jnp.sum(step * residual, axis=0)
     size = _scattered(scale, table, structure.size)
     variances = _scattered(jnp.where(positive, diagonal, 0), table, structure.size)
     noise = NOISE * eps * (jnp.abs(tau) + jnp.abs(gradient))
     # Coordinates in no group, or without curvature, must have nothing left.
     misfit = jnp.abs(seen - residual)
+    largest = jnp.max(noise, axis=0, keepdims=True) * (OFF_HULL / NOISE)
+    none = jnp.where(jnp.asarray(structure.grouped())[:, None], noise, largest)
     curved = size > 0
     missed = jnp.sum(jnp.where(curved, size * misfit, 0) ** 2, axis=0)
     allowed = UNSEEN * decrement + jnp.sum((size * noise) ** 2, axis=0)
-    rest = jnp.all(curved | (misfit <= noise), axis=0)
+    rest = jnp.all(curved | (misfit <= none), axis=0)
     proven = (pivot >= eps**PIVOT) & (missed <= allowed) & rest
     usable = jnp.isfinite(decrement) & (decrement >= 0)
     finite = usable & jnp.all(jnp.isfinite(step), axis=0)
     step = jnp.where(finite[None], step, 0)
-    return _Newton(step, decrement, variances, proven & usable)
+    value = psi - jnp.sum(tau * theta, axis=0)
+    value = jnp.where(jnp.isnan(value), jnp.inf, value)
+    return _Newton(value, step, decrement, variances, proven & usable)
 
 
 def _move(
@@ -213,39 +231,44 @@ def _move(
     structure: Structure,
     tau: Array,
     lanes: Lanes,
-    value: Array,
     newton: _Newton,
     strict: Array,
 ) -> tuple[Lanes, Array]:
     """Take the full step where φ falls, else the best of a few lengths."""
     eps = jnp.finfo(tau.dtype).eps
     theta, step, decrement = lanes.theta, newton.step, newton.decrement
+    value = newton.value
     size = jnp.abs(value) + jnp.sum(jnp.abs(tau * theta), axis=0) + 1
     slack = 8 * eps * size
     # Near the solution φ is flat to rounding: the step is right though φ may rise.
     near = decrement <= eps**0.5
     slack = jnp.where(near, jnp.maximum(slack, eps**0.5), slack)
-    full_value = phi(theta + step)
-    full = full_value < value + slack
 
     largest = jnp.max(jnp.abs(step), axis=0)
     # Where ψ is near exponential in θ its Newton step overshoots by a logarithm.
     logarithm = jnp.log1p(largest) / jnp.where(largest > 0, largest, 1)
     cautious = 1 / (1 + jnp.sqrt(jnp.maximum(decrement, 0)))
     fixed = [jnp.full_like(value, length) for length in (2, 4, 1 / 4, 1 / 16)]
-    lengths = lanes.shrink[None] * jnp.stack([cautious, logarithm, *fixed])
-    tried = jax.lax.cond(
-        jnp.all(full | lanes.done),
-        lambda: jnp.full_like(lengths, jnp.inf),
-        lambda: jax.lax.map(lambda length: phi(theta + length[None] * step), lengths),
-    )
-    least = jnp.min(tried, axis=0)
-    best = tried == least[None]
-    length = jnp.max(jnp.where(best, lengths, 0), axis=0)
-    better = least < value
-    moved = full | better
-    length = jnp.where(full, 1, jnp.where(better, length, 0))
-    new_value = jnp.where(full, full_value, jnp.where(better, least, value))
+    damped = lanes.shrink[None] * jnp.stack([cautious, logarithm, *fixed])
+    lengths = jnp.concatenate([jnp.ones_like(value)[None], damped])
+
+    def more(carry: tuple[Array, ...]) -> Array:
+        count, _, _, full = carry
+        return (count < len(lengths)) & ~jnp.all(full | lanes.done)
+
+    def attempt(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        count, least, best, full = carry
+        length = lengths[count]
+        reached = phi(theta + length[None] * step)
+        full = jnp.where(count == 0, reached < value + slack, full)
+        take = jnp.where(count == 0, full, ~full & (reached < least))
+        least, best = jnp.where(take, reached, least), jnp.where(take, length, best)
+        return count + 1, least, best, full
+
+    count = jnp.asarray(0, jnp.int32)
+    begin = (count, value, jnp.zeros_like(value), jnp.zeros_like(lanes.done))
+    _, new_value, length, full = jax.lax.while_loop(more, attempt, begin)
+    moved = length > 0
 
     change = jnp.abs(newton.variances - lanes.variances)
     # Without curvature in a group, far out on the way to a boundary, nothing settles.
@@ -265,24 +288,13 @@ def _move(
     )
 
 
-def _blocks(products: Array, table: np.ndarray) -> tuple[Array, Array]:
-    """Blocks of the Hessian `[w, w, g, B]` and their diagonals `[w, g, B]`."""
-    width = len(table)
-    blocks = jnp.stack([_gathered(column, table) for column in products], axis=1)
-    diagonal = jnp.stack([blocks[i, i] for i in range(width)])
-    return blocks, diagonal
-
-
-def _gathered(vector: Array, table: np.ndarray) -> Array:
-    """Entries `[w, g, B]` of a vector `[n, B]`; 0 where a group is smaller."""
-    n = vector.shape[0]
+def _gathered(vectors: Array, table: np.ndarray) -> Array:
+    """Entries `[..., w, g, B]` of vectors `[..., n, B]`; 0 where a group is smaller."""
+    n, lanes = vectors.shape[-2:]
     if table.shape == (n, 1) and np.array_equal(table[:, 0], np.arange(n)):
-        return vector[:, None]
-    rows = [
-        jnp.where((row < n)[:, None], vector[np.minimum(row, n - 1)], 0)
-        for row in table
-    ]
-    return jnp.stack(rows)
+        return vectors[..., None, :]
+    none = jnp.zeros((*vectors.shape[:-2], 1, lanes), vectors.dtype)
+    return jnp.concatenate([vectors, none], axis=-2)[..., table, :]
 
 
 def _scattered(entries: Array, table: np.ndarray, size: int) -> Array:
