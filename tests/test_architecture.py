@@ -21,7 +21,7 @@ ROWS = [
     {"_checks", "_numerics"},
     {"convex"},
     {"divergences"},
-    {"screening", "merges"},
+    {"screening", "merges", "host_model"},
     {"cluster_model"},
     {"moments"},
     {"data_model", "smoothing"},

@@ -117,11 +117,14 @@ def agglomerate(
         engine: "windowed" merges many pairs a round in O(m n) memory; "matrix" keeps
             all costs, O(m²) memory, and works inside `jit` too; "recompute" keeps none,
             O(m³) time; "auto" chooses. All are exact; where costs tie, see the engine.
-            Of a ψ of your own, and of Gaussians, "matrix" compares costs to within
-            eps · w |ψ*|: merges that are cheaper than that, as of near-duplicates far
-            from the origin, come in any order among themselves. "windowed", and the
-            costs reported, are not so limited.
-        progress: Show a bar of the merges made ("windowed" alone; needs tqdm).
+            Where costs are solved for (a ψ of your own, Ising) "matrix" keeps lower
+            bounds and solves for what may come next.
+            Of Gaussians, and of a ψ of your own inside `jit`, "matrix" compares costs
+            to within eps · w |ψ*|: merges that are cheaper than that, as of
+            near-duplicates far from the origin, come in any order among themselves.
+            Other engines, and the costs reported, are not so limited.
+        progress: Show a bar of the merges made ("windowed", and where costs are solved
+            for; needs tqdm).
         mesh: Devices to share the work and the memory of "windowed", which a mesh
             implies: clusters are dealt out to all devices of it, blocks of rows go to
             all, and each compares them with its own. For several hosts call the same
