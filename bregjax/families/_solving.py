@@ -236,8 +236,9 @@ def _slices(count: int, size: int) -> list[slice]:
 
 @jax.jit
 def _hessians(family: "Family", points: Array) -> Array:
-    """∇²ψ at points `[k, n]`, `[k, n, n]`."""
-    return jax.vmap(jax.jacfwd(jax.grad(flat_psi(family))))(points)
+    """∇²ψ at points `[k, n]`, `[k, n, n]`; inf where it is NaN, outside of dom ψ."""
+    hessians = jax.vmap(jax.jacfwd(jax.grad(flat_psi(family))))(points)
+    return jnp.where(jnp.isnan(hessians), jnp.inf, hessians)
 
 
 @functools.partial(jax.jit, static_argnames="structure")

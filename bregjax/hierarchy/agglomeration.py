@@ -20,6 +20,7 @@ from bregjax._problem import (
     padded,
     precision,
     resolve,
+    smoothed_statistics,
     working_copy,
 )
 from bregjax._progress import progress_shown
@@ -245,10 +246,17 @@ def _choose(
 ) -> str:
     m = problem.num_points
     name = engine_name(engine, m, host, traced=traced)
-    model, leaves = jax.eval_shape(build_leaves, problem)
-    state = sum(leaf.size for leaf in jax.tree.leaves(leaves)) // m
+    if host is None:
+        model, leaves = jax.eval_shape(build_leaves, problem)
+        state = sum(leaf.size for leaf in jax.tree.leaves(leaves)) // m
+        pair = model.pair_size(leaves)
+    else:
+        # Tracing the solver to know the sizes of states would take a second.
+        statistics, _ = jax.eval_shape(smoothed_statistics, problem)
+        size = sum(leaf.size for leaf in jax.tree.leaves(statistics)) // m
+        state, pair = 2 * size + 3, 8 * size
     itemsize = jnp.finfo(float).bits // 8
-    check_memory(name, m, state, model.pair_size(leaves), itemsize)
+    check_memory(name, m, state, pair, itemsize)
     return name
 
 

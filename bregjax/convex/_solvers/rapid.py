@@ -158,7 +158,7 @@ def advance(
 
         return count + 1, jax.tree.map(keep, new, lanes), keep(new_value, value)
 
-    begin = (jnp.asarray(0, jnp.int32), lanes, jnp.full_like(lanes.shrink, jnp.nan))
+    begin = (jnp.asarray(0, jnp.int32), lanes, jnp.zeros_like(lanes.shrink))
     _, lanes, value = jax.lax.while_loop(more, step, begin)
     return lanes, value
 
