@@ -23,9 +23,11 @@ from bregjax.families import Exponential as Exponential
 from bregjax.families import ExponentialFamily as ExponentialFamily
 from bregjax.families import Gamma as Gamma
 from bregjax.families import Gaussian as Gaussian
+from bregjax.families import Geometric as Geometric
 from bregjax.families import Ising as Ising
 from bregjax.families import IsotropicGaussian as IsotropicGaussian
 from bregjax.families import Multinomial as Multinomial
+from bregjax.families import NegativeBinomial as NegativeBinomial
 from bregjax.families import Poisson as Poisson
 from bregjax.families import SphericalGaussian as SphericalGaussian
 from bregjax.features import dendrogram_features as dendrogram_features

@@ -25,9 +25,11 @@ from bregjax.families import (
     ExponentialFamily,
     Gamma,
     Gaussian,
+    Geometric,
     Ising,
     IsotropicGaussian,
     Multinomial,
+    NegativeBinomial,
     Poisson,
     SphericalGaussian,
 )
@@ -297,6 +299,25 @@ FAMILIES: dict[str, FamilyCase] = {
         natural=_standard,
         log_prob=lambda x, theta: stats.poisson(np.exp(theta)).logpmf(x).sum(-1),
         plain=lambda: plain(Poisson(dim=2)),
+    ),
+    # The names without more are those of the same ψ as a family of one's own.
+    "nbinom": _count_case(
+        lambda: NegativeBinomial(np.array([2.5, 0.8]), dim=2),
+        "finite",
+        natural=lambda rng: -np.exp(rng.uniform(-0.7, 0.5, size=2)),
+        log_prob=lambda x, theta: (
+            stats.nbinom(np.array([2.5, 0.8]), -np.expm1(theta)).logpmf(x).sum(-1)
+        ),
+        plain=lambda: plain(NegativeBinomial(np.array([2.5, 0.8]), dim=2)),
+    ),
+    "geometric": _count_case(
+        lambda: Geometric(dim=2),
+        "finite",
+        natural=lambda rng: -np.exp(rng.uniform(-0.7, 0.5, size=2)),
+        log_prob=lambda x, theta: (
+            stats.geom(-np.expm1(theta), loc=-1).logpmf(x).sum(-1)
+        ),
+        plain=lambda: plain(Geometric(dim=2)),
     ),
     "exponential": FamilyCase(
         make=lambda: Exponential(dim=2),

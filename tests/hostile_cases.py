@@ -68,6 +68,8 @@ ORDINARY: dict[str, Case] = {
     "diagonal_gaussian": Case("diagonal_gaussian", _blobs),
     "isotropic_gaussian": Case("isotropic_gaussian", _blobs),
     "poisson": Case("poisson", _positive),
+    "negative_binomial": Case("negative_binomial", _positive),
+    "geometric": Case("geometric", _positive),
     "exponential": Case("exponential", _positive),
     "multinomial": Case("multinomial", _shares),
     "bernoulli": Case("bernoulli", lambda rng, m: rng.beta(0.7, 0.7, size=(m, 2))),

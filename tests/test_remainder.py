@@ -85,6 +85,14 @@ EXACT = {
     "binary_entropy": _separable_exact(
         lambda x: _mp_xlogx(x) + _mp_xlogx(1 - x), lambda x: _log(x) - _log(1 - x)
     ),
+    "negative_binomial_entropy": _separable_exact(
+        lambda x: _mp_xlogx(x) - _mp_xlogx(x + mpmath.mpf(2.5)),
+        lambda x: _log(x) - _log(x + mpmath.mpf(2.5)),
+    ),
+    "negative_binomial_cumulant": _separable_exact(
+        lambda x: -mpmath.mpf(2.5) * _log(-mpmath.expm1(x)),
+        lambda x: mpmath.mpf(2.5) / mpmath.expm1(-x),
+    ),
     "log_sum_exp": _mp_log_sum_exp,
     "log_det": _mp_log_det,
     "separable_sum": _separable_exact(

@@ -13,8 +13,10 @@ from bregjax.families import (
     Family,
     Gamma,
     Gaussian,
+    Geometric,
     IsotropicGaussian,
     Multinomial,
+    NegativeBinomial,
     Poisson,
     SphericalGaussian,
 )
@@ -42,6 +44,7 @@ SMOOTHINGS = (
 )
 
 _FREE_VARIANCE = (Gaussian, DiagonalGaussian, IsotropicGaussian)
+_AMOUNT_TO_ALL = (Poisson, NegativeBinomial, Geometric, Exponential)
 
 
 def parse_smoothing(text: str) -> str | float:
@@ -72,8 +75,8 @@ def choose_smoothing(
 
     A number is a bandwidth in the units of the data for Gaussians; the share α < 1 of
     the uniform distribution for categories and binary variables; an amount added to
-    every count or time for Poisson and exponential; what E log x is lowered by for the
-    gamma family.
+    every count or time for Poisson, negative binomial, geometric and exponential; what
+    E log x is lowered by for the gamma family.
 
     Args:
         choice: As `parse_smoothing` gives it.
@@ -130,7 +133,7 @@ def describe_smoothing(choice: str | float, smoothing: StatisticMap | None) -> s
 def _by_amount(amount: float, family: Family, dim: int) -> StatisticMap:
     if isinstance(family, _FREE_VARIANCE):
         return blur(amount)
-    if isinstance(family, Poisson | Exponential):
+    if isinstance(family, _AMOUNT_TO_ALL):
         return adding(np.ones(dim), amount)
     if isinstance(family, Gamma):
         return adding((-np.ones(dim), np.zeros(dim)), amount)

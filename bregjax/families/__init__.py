@@ -15,5 +15,7 @@ from bregjax.families.multinomial import Multinomial as Multinomial
 from bregjax.families.named import FAMILIES as FAMILIES
 from bregjax.families.named import named_family as named_family
 from bregjax.families.natural_model import NaturalModel as NaturalModel
+from bregjax.families.negative_binomial import Geometric as Geometric
+from bregjax.families.negative_binomial import NegativeBinomial as NegativeBinomial
 from bregjax.families.poisson import Poisson as Poisson
 from bregjax.families.spherical_gaussian import SphericalGaussian as SphericalGaussian

@@ -7,6 +7,7 @@ from bregjax.families.gamma import Gamma
 from bregjax.families.gaussian import DiagonalGaussian, Gaussian, IsotropicGaussian
 from bregjax.families.ising import Ising
 from bregjax.families.multinomial import Multinomial
+from bregjax.families.negative_binomial import Geometric, NegativeBinomial
 from bregjax.families.poisson import Poisson
 from bregjax.families.spherical_gaussian import SphericalGaussian
 
@@ -20,6 +21,8 @@ FAMILIES: dict[str, type[Family]] = {
     "multinomial": Multinomial,
     "bernoulli": Bernoulli,
     "poisson": Poisson,
+    "negative_binomial": NegativeBinomial,
+    "geometric": Geometric,
     "exponential": Exponential,
     "gamma": Gamma,
     "ising": Ising,

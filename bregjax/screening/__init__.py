@@ -2,5 +2,6 @@
 
 from bregjax.screening.base import CostScreen, Screen
 from bregjax.screening.functions import screen_of
+from bregjax.screening.negative_binomial import DispersionScreen
 
-__all__ = ["CostScreen", "Screen", "screen_of"]
+__all__ = ["CostScreen", "DispersionScreen", "Screen", "screen_of"]
