@@ -18,6 +18,7 @@ from bregjax.convex import conjugate as conjugate
 from bregjax.convex import directional_derivative as directional_derivative
 from bregjax.divergences import bregman_divergence as bregman_divergence
 from bregjax.families import Bernoulli as Bernoulli
+from bregjax.families import Categorical as Categorical
 from bregjax.families import DiagonalGaussian as DiagonalGaussian
 from bregjax.families import Exponential as Exponential
 from bregjax.families import ExponentialFamily as ExponentialFamily
@@ -26,6 +27,7 @@ from bregjax.families import Gaussian as Gaussian
 from bregjax.families import Geometric as Geometric
 from bregjax.families import Ising as Ising
 from bregjax.families import IsotropicGaussian as IsotropicGaussian
+from bregjax.families import Laplace as Laplace
 from bregjax.families import Multinomial as Multinomial
 from bregjax.families import NegativeBinomial as NegativeBinomial
 from bregjax.families import Poisson as Poisson

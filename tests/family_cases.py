@@ -20,6 +20,7 @@ from scipy import special
 
 from bregjax.families import (
     Bernoulli,
+    Categorical,
     DiagonalGaussian,
     Exponential,
     ExponentialFamily,
@@ -28,6 +29,7 @@ from bregjax.families import (
     Geometric,
     Ising,
     IsotropicGaussian,
+    Laplace,
     Multinomial,
     NegativeBinomial,
     Poisson,
@@ -99,6 +101,28 @@ def _gaussian_grid(mean, covariance):
     root = np.linalg.cholesky(covariance)
     points, weights = _product(*zip(_line(0, 1), _line(0, 1), strict=True))
     return mean + points @ root.T, weights * np.linalg.det(root)
+
+
+def _category_rows(rng, count):
+    """Codes of columns of 2 and 3 levels, all of them among any three rows that follow.
+
+    So that the densities of clusters are those of points inside the mean domain.
+    """
+    turn = np.arange(count)
+    return np.stack([turn % 2, (turn + rng.integers(0, 3)) % 3], axis=1).astype(float)
+
+
+def _category_log_prob(x, theta):
+    parts = (theta[:2], 0), (theta[2:], 1)
+    return sum(
+        special.log_softmax(block)[x[:, column].astype(int)] for block, column in parts
+    )
+
+
+def _both_sides(location, rate):
+    points, weights = _half_line(1.0, rate)
+    both = np.concatenate([location - points, location + points])
+    return both[:, None], np.concatenate([weights, weights])
 
 
 STATES = np.array(list(itertools.product((0, 1), repeat=3)), float)
@@ -282,6 +306,19 @@ FAMILIES: dict[str, FamilyCase] = {
         overcomplete=True,
         plain=lambda: plain(Multinomial(dim=3)),
     ),
+    "categories": FamilyCase(
+        make=lambda: Categorical(levels=(("a", "b"), (0, 1, 2))),
+        data=_category_rows,
+        natural=lambda rng: rng.normal(size=5),
+        log_prob=_category_log_prob,
+        grid=lambda theta: (
+            np.array(list(itertools.product(range(2), range(3))), float),
+            np.ones(6),
+        ),
+        edge="finite",
+        overcomplete=True,
+        plain=lambda: plain(Categorical(levels=(("a", "b"), (0, 1, 2)))),
+    ),
     "bernoulli": FamilyCase(
         make=lambda: Bernoulli(dim=3),
         data=lambda rng, count: rng.uniform(0.02, 0.98, (count, 3)),
@@ -329,6 +366,15 @@ FAMILIES: dict[str, FamilyCase] = {
         ),
         edge="infinite",
         plain=lambda: plain(Exponential(dim=2)),
+    ),
+    "laplace": FamilyCase(
+        make=lambda: Laplace(np.array([0.3]), dim=1),
+        data=lambda rng, count: rng.laplace(scale=2.0, size=(count, 1)),
+        natural=lambda rng: -np.exp(rng.normal(size=1)),
+        log_prob=lambda x, theta: stats.laplace(0.3, -1 / theta).logpdf(x).sum(-1),
+        grid=lambda theta: _both_sides(0.3, -theta[0]),
+        edge="infinite",
+        plain=lambda: plain(Laplace(np.array([0.3]), dim=1)),
     ),
     "gamma": FamilyCase(
         make=lambda: Gamma(dim=1),

@@ -70,6 +70,7 @@ ORDINARY: dict[str, Case] = {
     "poisson": Case("poisson", _positive),
     "negative_binomial": Case("negative_binomial", _positive),
     "geometric": Case("geometric", _positive),
+    "laplace": Case("laplace", _blobs),
     "exponential": Case("exponential", _positive),
     "multinomial": Case("multinomial", _shares),
     "bernoulli": Case("bernoulli", lambda rng, m: rng.beta(0.7, 0.7, size=(m, 2))),

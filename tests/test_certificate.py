@@ -224,7 +224,7 @@ def _rows(family, rng, m):
         return np.exp(x / 2)
     if family == "bernoulli":
         return 1 / (1 + np.exp(-x))
-    return (x > 0).astype(float) if family == "ising" else x
+    return (x > 0).astype(float) if family in ("ising", "categorical") else x
 
 
 @pytest.mark.slow

@@ -1,19 +1,20 @@
 """Negative binomial and geometric counts: digits, dispersions, errors."""
 
 import itertools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
-from scipy import stats
+import scipy.stats
 
 import bregjax as bj
 from bregjax.convex import NegativeBinomialCumulant, NegativeBinomialEntropy
 from bregjax.families import Geometric, NegativeBinomial
 
-EPS = np.finfo(np.float64).eps
+stats: Any = scipy.stats  # its stubs do not know frozen distributions
 
 
 def _mp_divergence(x, y, r):
@@ -21,7 +22,7 @@ def _mp_divergence(x, y, r):
     return x * log_of(x / y) - (x + r) * log_of((x + r) / (y + r))
 
 
-def _points(dtype):
+def _points(dtype) -> Any:
     """Means, steps and dispersions across all orders, zeros among the ends."""
     reach = 8 if dtype == np.float64 else 3
     sizes = 10.0 ** np.array([-reach, -1, 0.3, reach])
@@ -37,7 +38,7 @@ def test_divergence_to_sixty_digits_whichever_of_mean_and_dispersion_is_larger(d
     values = np.asarray(f._scalar_remainder(y, delta, None), float)
     slopes = np.asarray(f.gradient_difference(y, delta), float)
     # Beyond what counts as close, terms cancel by a factor 30 at most.
-    bound = 200 * np.finfo(dtype).eps
+    bound = 60 * np.finfo(dtype).eps
     with mp.workdps(60):
         for k in range(len(y)):
             a, d, s = (mp.mpf(float(v)) for v in (y[k], delta[k], r[k]))
@@ -54,8 +55,8 @@ def test_cumulant_divergence_from_the_edge_to_far_below(dtype):
     theta = -np.array([1e-6, 0.03, 0.7, 4.0, 30.0], dtype)
     steps = np.array([-800.0, -60, -1.5, -0.3, -1e-8, 1e-9, 0.3, 0.9], dtype)
     pairs = [(t, s if s < 0 else -s * t) for t in theta for s in steps]
-    y, delta = (np.array(v, dtype) for v in zip(*pairs, strict=True))
-    f = NegativeBinomialCumulant(np.full(len(y), 2.5, dtype))
+    y, delta = jnp.array(pairs, dtype).T
+    f = NegativeBinomialCumulant(jnp.full(len(y), 2.5, dtype))
     values = np.asarray(f._scalar_remainder(y, delta, None), float)
     with mp.workdps(60):
         psi = lambda t: -mp.mpf(2.5) * mp.log(-mp.expm1(t))

@@ -15,6 +15,7 @@ from bregjax.families import (
     Gaussian,
     Geometric,
     IsotropicGaussian,
+    Laplace,
     Multinomial,
     NegativeBinomial,
     Poisson,
@@ -44,7 +45,7 @@ SMOOTHINGS = (
 )
 
 _FREE_VARIANCE = (Gaussian, DiagonalGaussian, IsotropicGaussian)
-_AMOUNT_TO_ALL = (Poisson, NegativeBinomial, Geometric, Exponential)
+_AMOUNT_TO_ALL = (Poisson, NegativeBinomial, Geometric, Exponential, Laplace)
 
 
 def parse_smoothing(text: str) -> str | float:
@@ -75,8 +76,8 @@ def choose_smoothing(
 
     A number is a bandwidth in the units of the data for Gaussians; the share α < 1 of
     the uniform distribution for categories and binary variables; an amount added to
-    every count or time for Poisson, negative binomial, geometric and exponential; what
-    E log x is lowered by for the gamma family.
+    every count, time or distance for Poisson, negative binomial, geometric, exponential
+    and Laplace; what E log x is lowered by for the gamma family.
 
     Args:
         choice: As `parse_smoothing` gives it.

@@ -2,6 +2,7 @@
 
 from bregjax.families.base import Family as Family
 from bregjax.families.bernoulli import Bernoulli as Bernoulli
+from bregjax.families.categorical import Categorical as Categorical
 from bregjax.families.check import CheckReport as CheckReport
 from bregjax.families.check import Finding as Finding
 from bregjax.families.exponential import Exponential as Exponential
@@ -11,6 +12,7 @@ from bregjax.families.gaussian import DiagonalGaussian as DiagonalGaussian
 from bregjax.families.gaussian import Gaussian as Gaussian
 from bregjax.families.gaussian import IsotropicGaussian as IsotropicGaussian
 from bregjax.families.ising import Ising as Ising
+from bregjax.families.laplace import Laplace as Laplace
 from bregjax.families.multinomial import Multinomial as Multinomial
 from bregjax.families.named import FAMILIES as FAMILIES
 from bregjax.families.named import named_family as named_family
