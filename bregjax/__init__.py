@@ -32,6 +32,7 @@ from bregjax.families import Multinomial as Multinomial
 from bregjax.families import NegativeBinomial as NegativeBinomial
 from bregjax.families import Poisson as Poisson
 from bregjax.families import SphericalGaussian as SphericalGaussian
+from bregjax.families import VonMisesFisher as VonMisesFisher
 from bregjax.features import dendrogram_features as dendrogram_features
 from bregjax.features import soft_assignments as soft_assignments
 from bregjax.hierarchy.agglomeration import agglomerate as agglomerate

@@ -28,6 +28,8 @@ from bregjax.convex import (
     SeparableSum,
     SimplexEntropy,
     SimplexIndicator,
+    SphereCumulant,
+    SphereEntropy,
     SquaredNorm,
     Sum,
     Tilted,
@@ -55,6 +57,23 @@ def _simplex(rng: np.random.Generator, count: int) -> ndarray:
 
 def _ball(rng: np.random.Generator, count: int) -> ndarray:
     return rng.uniform(-1, 1, (count, 3)) / 3
+
+
+def _in_ball(rng: np.random.Generator, count: int) -> ndarray:
+    x = rng.normal(size=(count, 3))
+    return x * (rng.uniform(0.05, 0.97, count) / np.linalg.norm(x, axis=-1))[:, None]
+
+
+@np.vectorize
+def _sphere_entropy(length: float) -> float:
+    """Of three dimensions: A(κ) = coth κ − 1/κ."""
+    lower, upper = 1e-9, 1e9
+    for _ in range(200):
+        kappa = (lower * upper) ** 0.5
+        below = 1 / np.tanh(kappa) - 1 / kappa < length
+        lower, upper = (kappa, upper) if below else (lower, kappa)
+    sinh = kappa + np.log(-np.expm1(-2 * kappa)) - np.log(2)
+    return length * kappa - sinh + np.log(kappa)
 
 
 def _definite(rng: np.random.Generator, count: int) -> ndarray:
@@ -198,6 +217,21 @@ CONVEX: dict[str, ConvexCase] = {
         lambda x: -2.5 * np.log(-np.expm1(x)).sum(-1),
         outside=-np.concatenate([_NEGATIVE, _ZEROS]),
         start=-_ONES,
+    ),
+    "sphere_entropy": ConvexCase(
+        SphereEntropy,
+        _in_ball,
+        lambda x: _sphere_entropy(np.linalg.norm(x, axis=-1)),
+        outside=np.array([[0.6, 0.0, 0.8], [1.0, 1.0, 1.0]]),
+        start=0 * _ONES,
+    ),
+    "sphere_cumulant": ConvexCase(
+        SphereCumulant,
+        _normal,
+        lambda x: np.log(
+            np.sinh(np.linalg.norm(x, axis=-1)) / np.linalg.norm(x, axis=-1)
+        ),
+        start=0 * _ONES,
     ),
     "log_det": ConvexCase(
         NegativeLogDeterminant,

@@ -34,6 +34,7 @@ from bregjax.families import (
     NegativeBinomial,
     Poisson,
     SphericalGaussian,
+    VonMisesFisher,
 )
 from bregjax.moments import Moments
 
@@ -123,6 +124,29 @@ def _both_sides(location, rate):
     points, weights = _half_line(1.0, rate)
     both = np.concatenate([location - points, location + points])
     return both[:, None], np.concatenate([weights, weights])
+
+
+def _directions(rng, count):
+    x = rng.normal(size=(count, 3)) + [1, 0, 0]
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def _sphere_grid(natural):
+    """Gauss and Legendre along the axis, equal steps around it."""
+    del natural
+    height, weight = np.polynomial.legendre.leggauss(40)
+    angle = np.arange(80) * (2 * np.pi / 80)
+    height, angle = (a.ravel() for a in np.meshgrid(height, angle, indexing="ij"))
+    radius = np.sqrt(1 - height**2)
+    points = np.stack([radius * np.cos(angle), radius * np.sin(angle), height], axis=1)
+    return points, np.repeat(weight, 80) * (2 * np.pi / 80)
+
+
+def _direction_log_prob(x, natural):
+    kappa = np.linalg.norm(natural)
+    return stats.vonmises_fisher(natural / kappa, kappa).logpdf(
+        x / np.linalg.norm(x, axis=-1, keepdims=True)
+    )
 
 
 STATES = np.array(list(itertools.product((0, 1), repeat=3)), float)
@@ -391,6 +415,15 @@ FAMILIES: dict[str, FamilyCase] = {
         ),
         edge="infinite",
         plain=lambda: plain(Gamma(dim=1)),
+    ),
+    "von_mises_fisher": FamilyCase(
+        make=lambda: VonMisesFisher(dim=3),
+        data=_directions,
+        natural=lambda rng: 3 * rng.normal(size=3),
+        log_prob=_direction_log_prob,
+        grid=_sphere_grid,
+        edge="infinite",
+        plain=lambda: plain(VonMisesFisher(dim=3)),
     ),
     "ising": FamilyCase(
         make=lambda: Ising(dim=3),

@@ -222,6 +222,8 @@ def _rows(family, rng, m):
     x = rng.normal(size=(m, 4)) + 3 * rng.normal(size=(20, 4))[rng.integers(0, 20, m)]
     if family in ("poisson", "exponential", "gamma", "multinomial"):
         return np.exp(x / 2)
+    if family == "von_mises_fisher":
+        return x / np.linalg.norm(x, axis=1, keepdims=True)
     if family == "bernoulli":
         return 1 / (1 + np.exp(-x))
     return (x > 0).astype(float) if family in ("ising", "categorical") else x

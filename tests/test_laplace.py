@@ -34,7 +34,7 @@ def test_auto_adds_the_mean_distance_of_the_kernel(rng):
     x = rng.laplace(LOCATION, size=(50, 2)) * [1, 1000]
     h = 4 ** (1 / 6) * x.std(axis=0, ddof=1) * (4 * 50) ** (-1 / 6)
     kernel = np.abs(rng.normal(size=200_000)).mean()
-    smoothing = Laplace(LOCATION).for_data(x).default_smoothing(x, None)  # pyright: ignore[reportArgumentType]
+    smoothing = Laplace(LOCATION).for_data(x).default_smoothing(x, None)
     assert isinstance(smoothing, Adding)
     np.testing.assert_allclose(
         smoothing.amount * smoothing.center, h * kernel, rtol=0.01

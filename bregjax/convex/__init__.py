@@ -38,3 +38,5 @@ from bregjax.convex.polyhedral import MaxNorm as MaxNorm
 from bregjax.convex.polyhedral import SimplexIndicator as SimplexIndicator
 from bregjax.convex.polyhedral import UnitBallIndicator as UnitBallIndicator
 from bregjax.convex.remainder import bregman_remainder as bregman_remainder
+from bregjax.convex.sphere import SphereCumulant as SphereCumulant
+from bregjax.convex.sphere import SphereEntropy as SphereEntropy

@@ -21,3 +21,4 @@ from bregjax.families.negative_binomial import Geometric as Geometric
 from bregjax.families.negative_binomial import NegativeBinomial as NegativeBinomial
 from bregjax.families.poisson import Poisson as Poisson
 from bregjax.families.spherical_gaussian import SphericalGaussian as SphericalGaussian
+from bregjax.families.von_mises_fisher import VonMisesFisher as VonMisesFisher

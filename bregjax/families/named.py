@@ -12,6 +12,7 @@ from bregjax.families.multinomial import Multinomial
 from bregjax.families.negative_binomial import Geometric, NegativeBinomial
 from bregjax.families.poisson import Poisson
 from bregjax.families.spherical_gaussian import SphericalGaussian
+from bregjax.families.von_mises_fisher import VonMisesFisher
 
 __all__ = ["FAMILIES", "named_family"]
 
@@ -29,6 +30,7 @@ FAMILIES: dict[str, type[Family]] = {
     "exponential": Exponential,
     "laplace": Laplace,
     "gamma": Gamma,
+    "von_mises_fisher": VonMisesFisher,
     "ising": Ising,
 }
 
