@@ -84,7 +84,19 @@ def _expansion(order: float, count: int) -> tuple[np.ndarray, np.ndarray, np.nda
         total[: len(log)] += np.array([float(c) for c in log]) / order**k
     quotient = np.cumsum(total[:0:-1])[::-1]
     first = np.polynomial.polynomial.polyder(total)
-    return quotient, first, np.polynomial.polynomial.polyder(first)
+    second = np.polynomial.polynomial.polyder(first)
+    return _economized(quotient), _economized(first), _economized(second)
+
+
+def _economized(coefficients: np.ndarray) -> np.ndarray:
+    """Coefficients in 2p − 1 of as good a polynomial on [0, 1], of a third the degree.
+
+    Those of Chebyshev polynomials fall fast; the last that matter are 1e-18.
+    """
+    exact = np.polynomial.Polynomial(coefficients)
+    series = exact.convert(kind=np.polynomial.Chebyshev, domain=[0, 1])
+    short = series.trim(1e-18)
+    return np.polynomial.chebyshev.cheb2poly(short.coef)
 
 
 def _polynomial(coefficients: np.ndarray, x: Array) -> Array:
@@ -98,11 +110,12 @@ def _expanded(order: float, z: Array) -> Parts:
     quotient, first, second = _expansion(order, _NUM_TERMS[str(z.dtype)])
     w = jnp.sqrt(order**2 + z)
     p = order / w
+    middle = 2 * p - 1
     rise = z / (w + order)  # w − N
     v = rise / (2 * order)
     log_value = order * (v + burg_remainder(jnp.ones_like(v), v))
-    log_value -= 0.5 * jnp.log1p(2 * v) + (rise / w) * _polynomial(quotient, p)
-    by_p, bend = _polynomial(first, p), _polynomial(second, p)
+    log_value -= 0.5 * jnp.log1p(2 * v) + (rise / w) * _polynomial(quotient, middle)
+    by_p, bend = _polynomial(first, middle), _polynomial(second, middle)
     square = w * w
     share = z / square
     ratio = 1 / (w + order) - (0.5 + p * by_p) / square
@@ -148,13 +161,19 @@ def bessel_parts(order: float, z: Array) -> Parts:
     """
     steps = max(0, math.ceil(_LEAST_ORDER[str(z.dtype)] - order))
     log_value, ratio, slope = _expanded(order + steps, z)
-    for step in range(steps):
-        c = 2 * (order + steps - step)
-        total = c + z * ratio
-        log_value = log_value + jnp.log1p(z * ratio / c)
-        slope = (c - z * slope) / total / total
-        ratio = 1 / total
+
+    def lower(step: Array, parts: Parts) -> Parts:
+        c = 2 * (order + steps - jnp.asarray(step, z.dtype))
+        total = c + z * parts.ratio
+        return Parts(
+            parts.log_value + jnp.log1p(z * parts.ratio / c),
+            1 / total,
+            (c - z * parts.slope) / total / total,
+        )
+
     if steps:
+        start = Parts(log_value, ratio, slope)
+        log_value, ratio, slope = jax.lax.fori_loop(0, steps, lower, start)
         least = _LEAST_ORDER[str(z.dtype)] ** 2
         far = _far_slope(order, jnp.maximum(z, least))
         slope = jnp.where(z >= least, far, slope)

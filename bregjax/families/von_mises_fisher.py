@@ -140,10 +140,11 @@ class VonMisesFisher(VectorFamily):
         """Mix towards 0, the uniform distribution, as blurring each row does.
 
         A row blurred by a von Mises–Fisher kernel about it, of concentration 1/h², has
-        the mean A(1/h²) x: the amount is 1 − A(1/h²), by a bound of Amos (1974),
-        within 1 % of 1 − A. h is the normal reference in the d = n − 1 directions along
-        the sphere, s (4 / ((d + 2) m))^{1/(d + 4)}, with s² = (1 − R²)/d the variance
-        in each, R the length of the mean of all rows.
+        the mean A(1/h²) x: the amount is 1 − A(1/h²), A by a bound of Amos (1974) from
+        below, which makes the amount up to 17 % larger at n = 2 and less beyond. h is
+        the normal reference in the d = n − 1 directions along the sphere,
+        s (4 / ((d + 2) m))^{1/(d + 4)}, with s² = (1 − R²)/d the variance in each, R
+        the length of the mean of all rows.
         """
         xp = np if isinstance(x, np.ndarray) else jnp
         w = xp.ones(x.shape[0]) if weights is None else weights
