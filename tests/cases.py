@@ -67,11 +67,11 @@ def _in_ball(rng: np.random.Generator, count: int) -> ndarray:
 @np.vectorize
 def _sphere_entropy(length: float) -> float:
     """Of three dimensions: A(κ) = coth κ − 1/κ."""
-    lower, upper = 1e-9, 1e9
+    lower, upper, kappa = 1e-9, 1e9, 1.0
     for _ in range(200):
-        kappa = (lower * upper) ** 0.5
         below = 1 / np.tanh(kappa) - 1 / kappa < length
         lower, upper = (kappa, upper) if below else (lower, kappa)
+        kappa = (lower * upper) ** 0.5
     sinh = kappa + np.log(-np.expm1(-2 * kappa)) - np.log(2)
     return length * kappa - sinh + np.log(kappa)
 

@@ -104,7 +104,7 @@ def test_divergence_along_and_across_to_forty_digits(n, length, gap, x64):
                 mp.mpf(float(a)) + mp.mpf(float(d))
                 for a, d in zip(y, delta, strict=True)
             ]
-            norm = mp.sqrt(sum(v * v for v in end))
+            norm: Any = mp.sqrt(sum(v * v for v in end))
             if norm > 1 - 1e-12:
                 continue
             exact = _mp_value(n, norm) - _mp_value(n, rho) - kappa * mp.mpf(delta[0])
@@ -124,7 +124,7 @@ def test_two_clusters_far_from_each_other_in_float32(dtype):
     with mp.workdps(40):
         for k in range(4):
             x, y = ([mp.mpf(float(v)) for v in row] for row in (a[k], b[k]))
-            norm = lambda v: mp.sqrt(sum(c * c for c in v))
+            norm: Any = lambda v: mp.sqrt(sum(c * c for c in v))
             middle = norm([(p + q) / 2 for p, q in zip(x, y, strict=True)])
             of = lambda r: _mp_value(3, r) if r else mp.mpf(0)
             exact = of(norm(x)) + of(norm(y)) - 2 * of(middle)
@@ -220,7 +220,7 @@ def test_codes_and_limits_of_the_conjugate(dtype):
 def test_auto_is_what_a_kernel_takes_from_the_mean(n, rng):
     """The amount by its definition, and the kernel's concentration by a formula."""
     x = _directions(rng, 80, n)
-    smoothing = VonMisesFisher().for_data(x).default_smoothing(x, None)  # pyright: ignore[reportArgumentType]
+    smoothing = VonMisesFisher().for_data(x).default_smoothing(x, None)
     assert isinstance(smoothing, Mixing)
     d = n - 1
     spread = (1 - np.sum(x.mean(axis=0) ** 2)) / d

@@ -1,7 +1,7 @@
 """Directions: unit vectors about a mean direction."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -165,7 +165,7 @@ class VonMisesFisher(VectorFamily):
         )
 
 
-def _blurred_away(square: Array, d: int, xp) -> Array:
+def _blurred_away(square: Any, d: int, xp: Any) -> Any:
     """1 − κ / (d/2 + √(κ² + (d/2 + 1)²)) at κ = 1/h², without cancellation."""
     half = d / 2
     root = xp.sqrt(1 + ((half + 1) * square) ** 2)
