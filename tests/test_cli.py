@@ -351,6 +351,9 @@ def test_a_share_mixes_with_the_uniform(name):
     [
         ("poisson", np.array([[0.0, 2]]), np.array([[0.5, 2.5]])),
         ("exponential", np.array([[0.0, 2]]), np.array([[0.5, 2.5]])),
+        ("negative_binomial", np.array([[0.0, 2]]), np.array([[0.5, 2.5]])),
+        ("geometric", np.array([[0.0, 2]]), np.array([[0.5, 2.5]])),
+        ("laplace", np.array([[0.0, 2]]), np.array([[0.5, 2.5]])),
         ("gamma", (np.zeros((1, 2)), np.ones((1, 2))), (-0.5, 1.0)),
     ],
 )

@@ -40,8 +40,7 @@ class DirectionScreen(Screen):
         centre: What distances are taken about, `[1, n]`.
 
     References:
-        Amos (1974), Computation of modified Bessel functions and their ratios,
-        Equations (11) and (16).
+        Amos (1974), Computation of modified Bessel functions and their ratios.
     """
 
     centre: Array
