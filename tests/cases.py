@@ -20,12 +20,16 @@ from bregjax.convex import (
     Mahalanobis,
     Max,
     MaxNorm,
+    NegativeBinomialCumulant,
+    NegativeBinomialEntropy,
     NegativeEntropy,
     NegativeLogDeterminant,
     Scaled,
     SeparableSum,
     SimplexEntropy,
     SimplexIndicator,
+    SphereCumulant,
+    SphereEntropy,
     SquaredNorm,
     Sum,
     Tilted,
@@ -53,6 +57,23 @@ def _simplex(rng: np.random.Generator, count: int) -> ndarray:
 
 def _ball(rng: np.random.Generator, count: int) -> ndarray:
     return rng.uniform(-1, 1, (count, 3)) / 3
+
+
+def _in_ball(rng: np.random.Generator, count: int) -> ndarray:
+    x = rng.normal(size=(count, 3))
+    return x * (rng.uniform(0.05, 0.97, count) / np.linalg.norm(x, axis=-1))[:, None]
+
+
+@np.vectorize
+def _sphere_entropy(length: float) -> float:
+    """Of three dimensions: A(κ) = coth κ − 1/κ."""
+    lower, upper, kappa = 1e-9, 1e9, 1.0
+    for _ in range(200):
+        below = 1 / np.tanh(kappa) - 1 / kappa < length
+        lower, upper = (kappa, upper) if below else (lower, kappa)
+        kappa = (lower * upper) ** 0.5
+    sinh = kappa + np.log(-np.expm1(-2 * kappa)) - np.log(2)
+    return length * kappa - sinh + np.log(kappa)
 
 
 def _definite(rng: np.random.Generator, count: int) -> ndarray:
@@ -181,6 +202,36 @@ CONVEX: dict[str, ConvexCase] = {
         outside=np.array([[0.5, 1.1, 0.5], [-0.1, 0.5, 0.5]]),
         edge=np.array([[0.0, 1, 0.5]]),
         start=_HALVES,
+    ),
+    "negative_binomial_entropy": ConvexCase(
+        lambda: NegativeBinomialEntropy(2.5),
+        _positive,
+        lambda x: (_xlogx(x) - _xlogx(x + 2.5) + _xlogx(np.array(2.5))).sum(-1),
+        outside=_NEGATIVE,
+        edge=_ZEROS,
+        start=_ONES,
+    ),
+    "negative_binomial_cumulant": ConvexCase(
+        lambda: NegativeBinomialCumulant(2.5),
+        _negated(_positive),
+        lambda x: -2.5 * np.log(-np.expm1(x)).sum(-1),
+        outside=-np.concatenate([_NEGATIVE, _ZEROS]),
+        start=-_ONES,
+    ),
+    "sphere_entropy": ConvexCase(
+        SphereEntropy,
+        _in_ball,
+        lambda x: _sphere_entropy(np.linalg.norm(x, axis=-1)),
+        outside=np.array([[0.6, 0.0, 0.8], [1.0, 1.0, 1.0]]),
+        start=0 * _ONES,
+    ),
+    "sphere_cumulant": ConvexCase(
+        SphereCumulant,
+        _normal,
+        lambda x: np.log(
+            np.sinh(np.linalg.norm(x, axis=-1)) / np.linalg.norm(x, axis=-1)
+        ),
+        start=0 * _ONES,
     ),
     "log_det": ConvexCase(
         NegativeLogDeterminant,

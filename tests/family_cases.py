@@ -20,16 +20,21 @@ from scipy import special
 
 from bregjax.families import (
     Bernoulli,
+    Categorical,
     DiagonalGaussian,
     Exponential,
     ExponentialFamily,
     Gamma,
     Gaussian,
+    Geometric,
     Ising,
     IsotropicGaussian,
+    Laplace,
     Multinomial,
+    NegativeBinomial,
     Poisson,
     SphericalGaussian,
+    VonMisesFisher,
 )
 from bregjax.moments import Moments
 
@@ -97,6 +102,51 @@ def _gaussian_grid(mean, covariance):
     root = np.linalg.cholesky(covariance)
     points, weights = _product(*zip(_line(0, 1), _line(0, 1), strict=True))
     return mean + points @ root.T, weights * np.linalg.det(root)
+
+
+def _category_rows(rng, count):
+    """Codes of columns of 2 and 3 levels, all of them among any three rows that follow.
+
+    So that the densities of clusters are those of points inside the mean domain.
+    """
+    turn = np.arange(count)
+    return np.stack([turn % 2, (turn + rng.integers(0, 3)) % 3], axis=1).astype(float)
+
+
+def _category_log_prob(x, theta):
+    parts = (theta[:2], 0), (theta[2:], 1)
+    return sum(
+        special.log_softmax(block)[x[:, column].astype(int)] for block, column in parts
+    )
+
+
+def _both_sides(location, rate):
+    points, weights = _half_line(1.0, rate)
+    both = np.concatenate([location - points, location + points])
+    return both[:, None], np.concatenate([weights, weights])
+
+
+def _directions(rng, count):
+    x = rng.normal(size=(count, 3)) + [1, 0, 0]
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def _sphere_grid(natural):
+    """Gauss and Legendre along the axis, equal steps around it."""
+    del natural
+    height, weight = np.polynomial.legendre.leggauss(40)
+    angle = np.arange(80) * (2 * np.pi / 80)
+    height, angle = (a.ravel() for a in np.meshgrid(height, angle, indexing="ij"))
+    radius = np.sqrt(1 - height**2)
+    points = np.stack([radius * np.cos(angle), radius * np.sin(angle), height], axis=1)
+    return points, np.repeat(weight, 80) * (2 * np.pi / 80)
+
+
+def _direction_log_prob(x, natural):
+    kappa = np.linalg.norm(natural)
+    return stats.vonmises_fisher(natural / kappa, kappa).logpdf(
+        x / np.linalg.norm(x, axis=-1, keepdims=True)
+    )
 
 
 STATES = np.array(list(itertools.product((0, 1), repeat=3)), float)
@@ -280,6 +330,19 @@ FAMILIES: dict[str, FamilyCase] = {
         overcomplete=True,
         plain=lambda: plain(Multinomial(dim=3)),
     ),
+    "categories": FamilyCase(
+        make=lambda: Categorical(levels=(("a", "b"), (0, 1, 2))),
+        data=_category_rows,
+        natural=lambda rng: rng.normal(size=5),
+        log_prob=_category_log_prob,
+        grid=lambda theta: (
+            np.array(list(itertools.product(range(2), range(3))), float),
+            np.ones(6),
+        ),
+        edge="finite",
+        overcomplete=True,
+        plain=lambda: plain(Categorical(levels=(("a", "b"), (0, 1, 2)))),
+    ),
     "bernoulli": FamilyCase(
         make=lambda: Bernoulli(dim=3),
         data=lambda rng, count: rng.uniform(0.02, 0.98, (count, 3)),
@@ -298,6 +361,25 @@ FAMILIES: dict[str, FamilyCase] = {
         log_prob=lambda x, theta: stats.poisson(np.exp(theta)).logpmf(x).sum(-1),
         plain=lambda: plain(Poisson(dim=2)),
     ),
+    # The names without more are those of the same ψ as a family of one's own.
+    "nbinom": _count_case(
+        lambda: NegativeBinomial(np.array([2.5, 0.8]), dim=2),
+        "finite",
+        natural=lambda rng: -np.exp(rng.uniform(-0.7, 0.5, size=2)),
+        log_prob=lambda x, theta: (
+            stats.nbinom(np.array([2.5, 0.8]), -np.expm1(theta)).logpmf(x).sum(-1)
+        ),
+        plain=lambda: plain(NegativeBinomial(np.array([2.5, 0.8]), dim=2)),
+    ),
+    "geometric": _count_case(
+        lambda: Geometric(dim=2),
+        "finite",
+        natural=lambda rng: -np.exp(rng.uniform(-0.7, 0.5, size=2)),
+        log_prob=lambda x, theta: (
+            stats.geom(-np.expm1(theta), loc=-1).logpmf(x).sum(-1)
+        ),
+        plain=lambda: plain(Geometric(dim=2)),
+    ),
     "exponential": FamilyCase(
         make=lambda: Exponential(dim=2),
         data=lambda rng, count: rng.exponential(2.0, (count, 2)),
@@ -308,6 +390,15 @@ FAMILIES: dict[str, FamilyCase] = {
         ),
         edge="infinite",
         plain=lambda: plain(Exponential(dim=2)),
+    ),
+    "laplace": FamilyCase(
+        make=lambda: Laplace(np.array([0.3]), dim=1),
+        data=lambda rng, count: rng.laplace(scale=2.0, size=(count, 1)),
+        natural=lambda rng: -np.exp(rng.normal(size=1)),
+        log_prob=lambda x, theta: stats.laplace(0.3, -1 / theta).logpdf(x).sum(-1),
+        grid=lambda theta: _both_sides(0.3, -theta[0]),
+        edge="infinite",
+        plain=lambda: plain(Laplace(np.array([0.3]), dim=1)),
     ),
     "gamma": FamilyCase(
         make=lambda: Gamma(dim=1),
@@ -324,6 +415,15 @@ FAMILIES: dict[str, FamilyCase] = {
         ),
         edge="infinite",
         plain=lambda: plain(Gamma(dim=1)),
+    ),
+    "von_mises_fisher": FamilyCase(
+        make=lambda: VonMisesFisher(dim=3),
+        data=_directions,
+        natural=lambda rng: 3 * rng.normal(size=3),
+        log_prob=_direction_log_prob,
+        grid=_sphere_grid,
+        edge="infinite",
+        plain=lambda: plain(VonMisesFisher(dim=3)),
     ),
     "ising": FamilyCase(
         make=lambda: Ising(dim=3),

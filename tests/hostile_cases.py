@@ -56,6 +56,11 @@ def _shares(rng: Rng, m: int) -> np.ndarray:
     return rng.dirichlet(np.full(4, 0.7), m)
 
 
+def _directions(rng: Rng, m: int) -> np.ndarray:
+    x = _blobs(rng, m) - [3.0, 1.0]
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
 def _counts_from_one(rng: Rng, m: int) -> np.ndarray:
     rate = rng.choice([1.0, 4.0, 15.0], size=(m, 1))
     return np.maximum(rng.gamma(rate, size=(m, 2)), 1.0) + rng.uniform(0, 0.5, (m, 2))
@@ -68,9 +73,13 @@ ORDINARY: dict[str, Case] = {
     "diagonal_gaussian": Case("diagonal_gaussian", _blobs),
     "isotropic_gaussian": Case("isotropic_gaussian", _blobs),
     "poisson": Case("poisson", _positive),
+    "negative_binomial": Case("negative_binomial", _positive),
+    "geometric": Case("geometric", _positive),
+    "laplace": Case("laplace", _blobs),
     "exponential": Case("exponential", _positive),
     "multinomial": Case("multinomial", _shares),
     "bernoulli": Case("bernoulli", lambda rng, m: rng.beta(0.7, 0.7, size=(m, 2))),
+    "von_mises_fisher": Case("von_mises_fisher", _directions),
     "gamma": Case("gamma", _positive),
     "log_sum_exp": Case(LogSumExp(), _blobs),
     "quartic": Case(quartic, _blobs),
@@ -115,7 +124,12 @@ HOSTILE: dict[str, Case] = {
 
 def badly_scaled(name: str, x: np.ndarray) -> np.ndarray:
     """Columns of very different units, all small."""
-    if name in ("isotropic_gaussian", "truncated_poisson", "bernoulli"):
+    if name in (
+        "isotropic_gaussian",
+        "truncated_poisson",
+        "bernoulli",
+        "von_mises_fisher",
+    ):
         return x
     if name in ("log_sum_exp", "multinomial"):
         return 1e-3 * x

@@ -220,11 +220,14 @@ def test_range_maxima(rng):
 
 def _rows(family, rng, m):
     x = rng.normal(size=(m, 4)) + 3 * rng.normal(size=(20, 4))[rng.integers(0, 20, m)]
-    if family in ("poisson", "exponential", "gamma", "multinomial"):
+    counts = ("poisson", "negative_binomial", "geometric")
+    if family in (*counts, "exponential", "gamma", "multinomial"):
         return np.exp(x / 2)
+    if family == "von_mises_fisher":
+        return x / np.linalg.norm(x, axis=1, keepdims=True)
     if family == "bernoulli":
         return 1 / (1 + np.exp(-x))
-    return (x > 0).astype(float) if family == "ising" else x
+    return (x > 0).astype(float) if family in ("ising", "categorical") else x
 
 
 @pytest.mark.slow

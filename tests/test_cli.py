@@ -351,6 +351,9 @@ def test_a_share_mixes_with_the_uniform(name):
     [
         ("poisson", np.array([[0.0, 2]]), np.array([[0.5, 2.5]])),
         ("exponential", np.array([[0.0, 2]]), np.array([[0.5, 2.5]])),
+        ("negative_binomial", np.array([[0.0, 2]]), np.array([[0.5, 2.5]])),
+        ("geometric", np.array([[0.0, 2]]), np.array([[0.5, 2.5]])),
+        ("laplace", np.array([[0.0, 2]]), np.array([[0.5, 2.5]])),
         ("gamma", (np.zeros((1, 2)), np.ones((1, 2))), (-0.5, 1.0)),
     ],
 )
@@ -365,6 +368,8 @@ def test_an_amount_is_added(name, before, after):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_describes_what_auto_came_to(name):
     x = np.array([[1.0, 1.0], [1.0, 0.0]]) + (name in ("gamma", "exponential"))
+    if name == "von_mises_fisher":
+        x = x / np.linalg.norm(x, axis=1, keepdims=True)
     smoothing = chosen("auto", name, x)
     words = describe_smoothing("auto", smoothing)
     assert words.endswith("(auto)")

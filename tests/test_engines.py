@@ -319,6 +319,8 @@ def test_one_and_two_points(family, m):
     x = np.array([[0.0, 1.0], [1.0, 1.0]])[:m]
     if family in ("gamma", "exponential"):
         x = x + 0.5
+    if family == "von_mises_fisher":
+        x = x / np.linalg.norm(x, axis=1, keepdims=True)
     tree = agglomerate(x, family=family)
     assert tree.children.shape == (m - 1, 2)
     assert np.all(np.isfinite(tree.merge_costs))

@@ -62,6 +62,33 @@ def _mp_log_sum_exp(y, delta):
     return lse(end) - lse(y) - slope
 
 
+def _mp_norm(x):
+    return mpmath.sqrt(sum(a * a for a in x))
+
+
+def _mp_sphere_cumulant(y, delta):
+    f = lambda x: mpmath.log(mpmath.sinh(_mp_norm(x)) / _mp_norm(x))
+    end = [a + d for a, d in zip(y, delta, strict=True)]
+    kappa = _mp_norm(y)
+    along = sum(a * d for a, d in zip(y, delta, strict=True)) / kappa
+    return f(end) - f(y) - (mpmath.coth(kappa) - 1 / kappa) * along
+
+
+def _mp_sphere_entropy(y, delta):
+    def kappa_of(length):
+        gap = lambda k: mpmath.coth(k) - 1 / k - length
+        return mpmath.findroot(gap, length * (3 - length**2) / (1 - length**2))
+
+    def f(x):
+        length = _mp_norm(x)
+        kappa = kappa_of(length)
+        return length * kappa - mpmath.log(mpmath.sinh(kappa) / kappa)
+
+    end = [a + d for a, d in zip(y, delta, strict=True)]
+    along = sum(a * d for a, d in zip(y, delta, strict=True)) / _mp_norm(y)
+    return f(end) - f(y) - kappa_of(_mp_norm(y)) * along
+
+
 def _mp_log_det(y, delta):
     start, step = mpmath.matrix(3, 3), mpmath.matrix(3, 3)
     for k in range(9):
@@ -85,6 +112,16 @@ EXACT = {
     "binary_entropy": _separable_exact(
         lambda x: _mp_xlogx(x) + _mp_xlogx(1 - x), lambda x: _log(x) - _log(1 - x)
     ),
+    "negative_binomial_entropy": _separable_exact(
+        lambda x: _mp_xlogx(x) - _mp_xlogx(x + mpmath.mpf(2.5)),
+        lambda x: _log(x) - _log(x + mpmath.mpf(2.5)),
+    ),
+    "negative_binomial_cumulant": _separable_exact(
+        lambda x: -mpmath.mpf(2.5) * _log(-mpmath.expm1(x)),
+        lambda x: mpmath.mpf(2.5) / mpmath.expm1(-x),
+    ),
+    "sphere_entropy": _mp_sphere_entropy,
+    "sphere_cumulant": _mp_sphere_cumulant,
     "log_sum_exp": _mp_log_sum_exp,
     "log_det": _mp_log_det,
     "separable_sum": _separable_exact(

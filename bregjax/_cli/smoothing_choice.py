@@ -13,8 +13,11 @@ from bregjax.families import (
     Family,
     Gamma,
     Gaussian,
+    Geometric,
     IsotropicGaussian,
+    Laplace,
     Multinomial,
+    NegativeBinomial,
     Poisson,
     SphericalGaussian,
 )
@@ -42,6 +45,7 @@ SMOOTHINGS = (
 )
 
 _FREE_VARIANCE = (Gaussian, DiagonalGaussian, IsotropicGaussian)
+_AMOUNT_TO_ALL = (Poisson, NegativeBinomial, Geometric, Exponential, Laplace)
 
 
 def parse_smoothing(text: str) -> str | float:
@@ -72,8 +76,8 @@ def choose_smoothing(
 
     A number is a bandwidth in the units of the data for Gaussians; the share α < 1 of
     the uniform distribution for categories and binary variables; an amount added to
-    every count or time for Poisson and exponential; what E log x is lowered by for the
-    gamma family.
+    every count, time or distance for Poisson, negative binomial, geometric, exponential
+    and Laplace; what E log x is lowered by for the gamma family.
 
     Args:
         choice: As `parse_smoothing` gives it.
@@ -130,7 +134,7 @@ def describe_smoothing(choice: str | float, smoothing: StatisticMap | None) -> s
 def _by_amount(amount: float, family: Family, dim: int) -> StatisticMap:
     if isinstance(family, _FREE_VARIANCE):
         return blur(amount)
-    if isinstance(family, Poisson | Exponential):
+    if isinstance(family, _AMOUNT_TO_ALL):
         return adding(np.ones(dim), amount)
     if isinstance(family, Gamma):
         return adding((-np.ones(dim), np.zeros(dim)), amount)

@@ -20,6 +20,12 @@ from bregjax.convex.functions import Exponential as Exponential
 from bregjax.convex.functions import Mahalanobis as Mahalanobis
 from bregjax.convex.functions import NegativeEntropy as NegativeEntropy
 from bregjax.convex.functions import SquaredNorm as SquaredNorm
+from bregjax.convex.negative_binomial import (
+    NegativeBinomialCumulant as NegativeBinomialCumulant,
+)
+from bregjax.convex.negative_binomial import (
+    NegativeBinomialEntropy as NegativeBinomialEntropy,
+)
 from bregjax.convex.numerical import NumericalConjugate as NumericalConjugate
 from bregjax.convex.operations import Affine as Affine
 from bregjax.convex.operations import Scaled as Scaled
@@ -32,3 +38,5 @@ from bregjax.convex.polyhedral import MaxNorm as MaxNorm
 from bregjax.convex.polyhedral import SimplexIndicator as SimplexIndicator
 from bregjax.convex.polyhedral import UnitBallIndicator as UnitBallIndicator
 from bregjax.convex.remainder import bregman_remainder as bregman_remainder
+from bregjax.convex.sphere import SphereCumulant as SphereCumulant
+from bregjax.convex.sphere import SphereEntropy as SphereEntropy

@@ -124,7 +124,7 @@ def _describe_rows(family: "Family", x: Any, view: DataView) -> Finding:
     inside = np.sum(codes == Result.CONVERGED)
     if infinite.any():
         row = int(view.rows[np.argmax(infinite)])
-        smoothing = family.default_smoothing(family.as_rows(x), None)
+        smoothing = family.default_smoothing(x, None)
         text = (
             f"{infinite.sum()} of {count} rows lie on the boundary of the mean domain, "
             f"where ψ* is +inf (the first is row {row}): smoothing is needed."

@@ -2,13 +2,17 @@
 
 from bregjax.families.base import Family
 from bregjax.families.bernoulli import Bernoulli
+from bregjax.families.categorical import Categorical
 from bregjax.families.exponential import Exponential
 from bregjax.families.gamma import Gamma
 from bregjax.families.gaussian import DiagonalGaussian, Gaussian, IsotropicGaussian
 from bregjax.families.ising import Ising
+from bregjax.families.laplace import Laplace
 from bregjax.families.multinomial import Multinomial
+from bregjax.families.negative_binomial import Geometric, NegativeBinomial
 from bregjax.families.poisson import Poisson
 from bregjax.families.spherical_gaussian import SphericalGaussian
+from bregjax.families.von_mises_fisher import VonMisesFisher
 
 __all__ = ["FAMILIES", "named_family"]
 
@@ -18,10 +22,15 @@ FAMILIES: dict[str, type[Family]] = {
     "spherical_gaussian": SphericalGaussian,
     "isotropic_gaussian": IsotropicGaussian,
     "multinomial": Multinomial,
+    "categorical": Categorical,
     "bernoulli": Bernoulli,
     "poisson": Poisson,
+    "negative_binomial": NegativeBinomial,
+    "geometric": Geometric,
     "exponential": Exponential,
+    "laplace": Laplace,
     "gamma": Gamma,
+    "von_mises_fisher": VonMisesFisher,
     "ising": Ising,
 }
 

@@ -112,6 +112,12 @@ def merge_cost(
         return union - cost(x_a, w_a) - cost(x_b, w_b)
     a = resolve(x_a, family, smoothing, weights_a)
     b = resolve(x_b, family, smoothing, weights_b)
+    if jax.tree.structure(a.data_model) != jax.tree.structure(b.data_model):
+        raise ValueError(
+            "`family` takes from the rows of each cluster what differs between them: "
+            f"{a.data_model} and {b.data_model}. Take it from all rows at once, "
+            "family=family.for_data(x)."
+        )
     if not is_concrete((a, b)):
         return _merge_cost(working_copy(a), working_copy(b))[0]
     with precision((a, b)):

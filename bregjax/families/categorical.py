@@ -1,0 +1,190 @@
+"""Columns of categories, each with levels of its own."""
+
+import dataclasses
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+
+from bregjax._checks import is_concrete
+from bregjax._numerics import xlogx
+from bregjax._pytree import register_pytree
+from bregjax._typing import Array, DataLike
+from bregjax.cluster_model import BregmanModel, MeanState
+from bregjax.convex import ConjugateSolution, NegativeEntropy
+from bregjax.families._closed_form import all_finite, closed_form
+from bregjax.families._densities import by_divergence
+from bregjax.families._levels import (
+    as_table,
+    check_levels,
+    codes_of,
+    known_levels,
+    levels_of,
+)
+from bregjax.families.base import Family
+
+__all__ = ["Categorical"]
+
+
+@register_pytree
+@dataclass(frozen=True)
+class Categorical(Family):
+    """Rows of d independent categories: names, whole numbers or booleans.
+
+    T(x) has an indicator of each level of each column, side by side; μ holds the
+    levels' probabilities, a block a column that adds up to 1. ψ(θ) is the sum of
+    log Σ e^θ of the blocks, θ of a block overcomplete, and ψ*(μ) = Σ μ log μ, finite on
+    the boundary: no smoothing is needed. A merge costs the likelihood lost,
+    Σ over columns of w H(c) − w_a H(a) − w_b H(b) with H the entropy in nats.
+
+    A row inside the library is one of codes 0, 1, … of the levels, `as_rows(x)`, and so
+    are the arguments of `sufficient_statistics` and `log_prob`. Under `jit` pass codes,
+    with levels that are their own codes, such as `levels=(range(3), range(2))`.
+
+    To smooth, mix with the uniform distribution of each column,
+    `mixing(family.natural_to_mean(family.natural_init), amount)`. For one column
+    `bernstein(num_levels, m)` is that with an amount of its own.
+
+    Attributes:
+        levels: For each column the levels, in the order of their codes; taken from the
+            data, sorted, if None. One column may have levels that no row has.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> x = [["red", "S"], ["red", "S"], ["blue", "S"], ["blue", "L"]]
+        >>> tree = bj.agglomerate(x, family=Categorical())
+        >>> print(tree.merge_costs)
+        [0. 1.386 3.636]
+        >>> Categorical().for_data(x).levels
+        (('blue', 'red'), ('L', 'S'))
+    """
+
+    levels: tuple[tuple[Hashable, ...], ...] | None = jax.tree.static(default=None)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of levels of each column.
+
+        Raises:
+            ValueError: If the levels are still to come from data.
+        """
+        if self.levels is None:
+            raise ValueError(
+                "Categorical does not know its levels yet. Give them, "
+                "Categorical(levels=(…, …)), or take them from data, "
+                "family.for_data(x)."
+            )
+        return tuple(len(column) for column in self.levels)
+
+    @property
+    def natural_init(self) -> Array:
+        """The uniform distribution of every column, `[Σ sizes]`."""
+        return jnp.zeros(sum(self.sizes))
+
+    def log_partition(self, natural: Array) -> Array:
+        """Σ over columns of log Σ e^θ."""
+        return sum((logsumexp(b) for b in self._blocks(natural)), start=jnp.zeros(()))
+
+    def sufficient_statistics(self, x: Array) -> Array:
+        """Indicators of levels from codes `[d]`, `[Σ sizes]`."""
+        column = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        code = np.concatenate([np.arange(size) for size in self.sizes])
+        here = jnp.round(jnp.asarray(x, dtype=float))[column]
+        return jnp.where(here == code, jnp.ones_like(here), 0)
+
+    def log_base_measure(self, x: Array) -> Array:
+        """0; −inf where a number is no code."""
+        x = jnp.asarray(x, dtype=float)
+        codes = (x == jnp.round(x)) & (x >= 0) & (x < np.array(self.sizes))
+        return jnp.where(jnp.all(codes), 0.0, -jnp.inf)
+
+    def conjugate(
+        self, mean: Array, *, start: Array | None = None
+    ) -> ConjugateSolution:
+        """Σ μ log μ at θ = log μ, if every block adds up to 1 to rounding."""
+        del start
+        eps = jnp.finfo(mean.dtype).eps
+        on_plane = jnp.stack(
+            [
+                jnp.abs(jnp.sum(b) - 1) <= 100 * eps * jnp.linalg.norm(b)
+                for b in self._blocks(mean)
+            ]
+        ).all()
+        return closed_form(
+            jnp.sum(xlogx(mean)),
+            jnp.log(mean),
+            inside=on_plane & jnp.all(mean > 0),
+            closure=on_plane & jnp.all(mean >= 0),
+            valid=all_finite(mean),
+        )
+
+    def density_parameters(self, clusters: MeanState) -> Array:
+        """The means."""
+        return clusters.mean
+
+    def log_densities(self, row: Array, parameters: Array) -> Array:
+        """By divergences, which take means on the boundary."""
+        return by_divergence(self, row, parameters)
+
+    def cluster_model(self) -> BregmanModel:
+        """Relative entropy of the blocks."""
+        return BregmanModel(NegativeEntropy())
+
+    def for_data(self, x: DataLike) -> Self:
+        """The family with its levels, as tuples.
+
+        Raises:
+            ValueError: If `x` is no table, or of another number of columns than
+                `levels`, or if levels are empty, repeated, or unknown where `x` is
+                traced.
+        """
+        shape = np.shape(x)
+        if len(shape) not in (1, 2):
+            raise ValueError(
+                f"`x` must be a table with a row a point; got shape {shape}."
+            )
+        width = shape[1] if len(shape) == 2 else 1
+        if self.levels is not None:
+            levels = known_levels(self.levels, width)
+        elif is_concrete(x):
+            levels = levels_of(as_table(x))
+        else:
+            raise ValueError(
+                "`levels` must be given where `x` is traced: its values cannot be "
+                "read. Pass Categorical(levels=…), or family.for_data(x) from outside."
+            )
+        return dataclasses.replace(self, levels=levels)
+
+    def as_rows(self, x: DataLike) -> Array:
+        """Codes of the levels, `[m, d]`, floats; −1 where a level is unknown.
+
+        Traced numbers pass as codes.
+
+        Raises:
+            TypeError: If `x` is traced and levels are not their own codes.
+        """
+        _ = self.sizes  # raises where levels are unknown
+        levels: Any = self.levels
+        if is_concrete(x):
+            return codes_of(as_table(x), levels)  # pyright: ignore[reportReturnType]
+        if any(column != tuple(range(len(column))) for column in levels):
+            raise TypeError(
+                "`x` must hold codes 0, 1, … where it is traced, and `levels` the "
+                "same. Take codes = family.as_rows(x) outside, and "
+                "Categorical(levels=[range(size) for size in family.sizes])."
+            )
+        x = jnp.asarray(x, dtype=float)
+        return x[:, None] if x.ndim == 1 else x
+
+    def check_support(self, x: DataLike) -> None:
+        """Raise ValueError at the first missing, continuous or unknown entry."""
+        if is_concrete(x):
+            _ = self.sizes
+            check_levels(as_table(x), self.levels)  # pyright: ignore[reportArgumentType]
+
+    def _blocks(self, vector: Array) -> Iterable[Array]:
+        return jnp.split(vector, np.cumsum(self.sizes)[:-1])
