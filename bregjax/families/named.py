@@ -5,6 +5,7 @@ from bregjax.families.bernoulli import Bernoulli
 from bregjax.families.exponential import Exponential
 from bregjax.families.gamma import Gamma
 from bregjax.families.gaussian import DiagonalGaussian, Gaussian, IsotropicGaussian
+from bregjax.families.inverse_gaussian import InverseGaussian
 from bregjax.families.ising import Ising
 from bregjax.families.multinomial import Multinomial
 from bregjax.families.poisson import Poisson
@@ -22,6 +23,7 @@ FAMILIES: dict[str, type[Family]] = {
     "poisson": Poisson,
     "exponential": Exponential,
     "gamma": Gamma,
+    "inverse_gaussian": InverseGaussian,
     "ising": Ising,
 }
 

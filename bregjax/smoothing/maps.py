@@ -19,7 +19,7 @@ import jax.numpy as jnp
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
-from bregjax.moments import Moments
+from bregjax.moments import CentredStatistics, Moments
 
 __all__ = ["Adding", "Blur", "Constraint", "Mixing", "PseudoCount", "StatisticMap"]
 
@@ -98,6 +98,8 @@ class Adding(StatisticMap):
 
     def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
         """Statistics moved along the centre; weights as they are."""
+        if isinstance(statistics, CentredStatistics):
+            return statistics.added(self.center, self.amount), weights
         moved = jax.tree.map(
             lambda t, z: t + jnp.broadcast_to(self.amount * z, t.shape),
             statistics,
@@ -178,12 +180,7 @@ class Blur(StatisticMap):
 
 def _mixed(statistics: PyTree, center: PyTree, share: Array) -> PyTree:
     """(1 − α) τ + α z, a share α a leaf of the tree of points."""
-    if isinstance(statistics, Moments):
-        if not isinstance(center, Moments):
-            raise TypeError(
-                "`center` must be Moments(mean, covariance, form) for a Gaussian "
-                f"family; got {type(center).__name__}."
-            )
+    if isinstance(statistics, CentredStatistics):
         return statistics.mixed(center, share)
 
     def mix(t, z):
