@@ -352,6 +352,7 @@ def test_a_share_mixes_with_the_uniform(name):
         ("poisson", np.array([[0.0, 2]]), np.array([[0.5, 2.5]])),
         ("exponential", np.array([[0.0, 2]]), np.array([[0.5, 2.5]])),
         ("gamma", (np.zeros((1, 2)), np.ones((1, 2))), (-0.5, 1.0)),
+        ("inverse_gaussian", (np.ones((1, 2)), np.ones((1, 2))), (1.0, 1.5)),
     ],
 )
 def test_an_amount_is_added(name, before, after):
@@ -364,7 +365,9 @@ def test_an_amount_is_added(name, before, after):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_describes_what_auto_came_to(name):
-    x = np.array([[1.0, 1.0], [1.0, 0.0]]) + (name in ("gamma", "exponential"))
+    x = np.array([[1.0, 1.0], [1.0, 0.0]]) + (
+        name in ("gamma", "inverse_gaussian", "exponential")
+    )
     smoothing = chosen("auto", name, x)
     words = describe_smoothing("auto", smoothing)
     assert words.endswith("(auto)")

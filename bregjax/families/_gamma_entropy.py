@@ -230,7 +230,8 @@ def entropy_remainder(s: Array, y: Array, delta: Array) -> Array:
     Args:
         s: A scatter, positive.
         y: Another.
-        delta: s − y, as it is known better than s and y tell; no third variable.
+        delta: s − y, as it is known better than s and y tell where they are near, and
+            no third variable. Where they are far, s is known better than y + delta.
     """
     length = log_ratio(y, delta)
     near = jnp.abs(length) < _NEAR
@@ -239,7 +240,8 @@ def entropy_remainder(s: Array, y: Array, delta: Array) -> Array:
     u = jnp.log(y)
     plain = _rest_value(u) - _rest_value(jnp.log(s)) + _rest_slope(u) * (delta / y)
     rest = jnp.where(near, integral, plain)
-    return 0.5 * (burg_remainder(y, delta) + burg_remainder(3 + y, delta)) + rest
+    normal = burg_remainder(y, delta, x=s) + burg_remainder(3 + y, delta, x=3 + s)
+    return 0.5 * normal + rest
 
 
 @entropy_remainder.defjvp

@@ -90,7 +90,9 @@ class ScatterScreen(Screen):
         apart = (mean - self.centre) / self.unit
         size = scatter if self.spread == "log" else scatter * mean
         reach = jnp.abs(apart) * self.unit / mean * (1 + 1 / jnp.sqrt(size))
-        logs = jnp.log(scatter / self.scatter_unit) + jnp.log1p(self.rate * scatter)
+        logs = jnp.log(scatter / self.scatter_unit) + jnp.log1p(
+            self.rate[None] * scatter
+        )
         in_units = (scatter / self.scatter_unit).astype(dtype)
         error = 8 * jnp.finfo(dtype).eps * jnp.sum(reach, axis=-1)
         return (

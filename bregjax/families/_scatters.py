@@ -71,7 +71,8 @@ class Scatters(CentredStatistics):
 
     def added(self, center: tuple[Array, Array], amount: Array) -> "Scatters":
         """E T + α z. What z adds to the scatter is a sum of terms of one sign."""
-        first, second = (amount * z for z in _pair(center))
+        along = lambda z: jnp.broadcast_to(amount * z, self.location.shape)
+        first, second = map(along, _pair(center))
         if self.spread == "log":
             rise = jnp.log1p(second / self.location) - first
             return Scatters(self.location + second, self.scatter + rise, self.spread)
