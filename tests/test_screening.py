@@ -324,7 +324,22 @@ def test_bounds_of_scatters(spread, dtype, screen, rng):
                 if place == "plain" and kind in ("alike", "any"):
                     assert useful > 0.9 or screen == np.float32
                     assert close > 0.9 or spread == "log" or amount == "extreme"
-                    assert close > 0.05 or kind == "any"
+
+
+@pytest.mark.parametrize("apart", [0.03, 0.3])
+def test_bounds_of_log_scatters_are_close_where_pairs_are(apart, screen, x64, rng):
+    """Of pairs an engine asks for: means that differ as scatters have them differ."""
+    del x64
+    mean = 2 * np.exp(apart * rng.normal(size=(M, N)))
+    scatter = apart**2 * np.exp(0.3 * rng.normal(size=(M, N)))
+    model = ScatterModel("log")
+    leaves = model.leaves(Scatters(mean, scatter, "log"), jnp.ones(M))  # pyright: ignore[reportArgumentType]
+    low, cost, _ = compare(model, leaves, leaves, leaves, screen)
+    off = ~np.eye(M, dtype=bool)
+    share = np.asarray(low)[off] / np.asarray(cost)[off]
+    assert np.all(share <= 1)
+    assert np.min(share) > (0.98 if apart < 0.1 else 0.8)
+    assert np.median(share) > 0.95
 
 
 @pytest.mark.parametrize("spread", ["log", "reciprocal"])

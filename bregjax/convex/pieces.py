@@ -39,10 +39,15 @@ class Pieces:
         index = jnp.clip(jnp.nan_to_num(place).astype(jnp.int32), 0, count - 1)
         x = 2 * (place - index.astype(place.dtype)) - 1
         powers = jnp.asarray(self.coefficients, place.dtype)
-        total = powers[-1][index]
+        total = _at(powers[-1], index)
         for coefficient in powers[-2::-1]:
-            total = total * x + coefficient[index]
+            total = total * x + _at(coefficient, index)
         return total
+
+
+def _at(table: Array, index: Array) -> Array:
+    """Entries at numbers that are known to lie in the table: quick to compile."""
+    return table.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def fit_pieces(
