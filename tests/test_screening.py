@@ -314,7 +314,7 @@ def test_bounds_of_scatters(spread, dtype, screen, rng):
     model, places = ScatterModel(spread), MEANS | UNITS | OFFSETS
     for place, change in places.items():
         for kind, make in SCATTERS.items():
-            mean = change(rng, rng.gamma(2.0, size=(M, N)) + 1e-3)
+            mean: Any = change(rng, rng.gamma(2.0, size=(M, N)) + 1e-3)
             scatter = make(rng)
             if spread == "reciprocal":
                 scatter = scatter / mean
@@ -333,7 +333,7 @@ def test_bounds_of_log_scatters_are_close_where_pairs_are(apart, screen, x64, rn
     mean = 2 * np.exp(apart * rng.normal(size=(M, N)))
     scatter = apart**2 * np.exp(0.3 * rng.normal(size=(M, N)))
     model = ScatterModel("log")
-    leaves = model.leaves(Scatters(mean, scatter, "log"), jnp.ones(M))  # pyright: ignore[reportArgumentType]
+    leaves = model.leaves(Scatters(mean, scatter, "log"), jnp.ones(M))
     low, cost, _ = compare(model, leaves, leaves, leaves, screen)
     off = ~np.eye(M, dtype=bool)
     share = np.asarray(low)[off] / np.asarray(cost)[off]
@@ -348,7 +348,7 @@ def test_bounds_of_columns_that_hardly_vary(spread, variation, screen, x64, rng)
     """Close in float32 too: means are taken about their own."""
     del x64
     mean: Any = 2 * (1 + variation * rng.normal(size=(M, N)))
-    scatter = np.full((M, N), variation**2 / 10)
+    scatter: Any = np.full((M, N), variation**2 / 10)
     statistics = Scatters(mean, scatter, spread)
     weights = np.ones(M)
     useful, close = hold(ScatterModel(spread), statistics, weights, np.float64, screen)

@@ -1,5 +1,6 @@
 """Means with scatters about them: what clusters of positive columns hold."""
 
+import functools
 from dataclasses import dataclass
 from typing import Literal
 
@@ -90,20 +91,49 @@ def _pair(center: tuple[Array, Array]) -> tuple[Array, Array]:
     return center
 
 
-def gap(spread: Spread, p: Array, a: Array, q: Array, b: Array) -> Array:
-    """The scatter of two means a, b of shares p, q about their mean c, elementwise.
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def gap(spread: Spread, w_a: Array, a: Array, w_b: Array, b: Array) -> Array:
+    """The scatter of two weighted means a, b about their own mean c, elementwise.
+
+    With p = w_a / w and q = w_b / w,
 
         "log": log c − p log a − q log b,    "reciprocal": p q (a − b)² / (a b c),
 
     to relative rounding, 0 where a = b.
     """
-    difference = a - b
-    center = jnp.where(p >= q, a - q * difference, b + p * difference)
+    p, q, c, apart = _shares(w_a, a, w_b, b)
     if spread == "log":
-        return p * burg_remainder(center, q * difference, x=a) + q * burg_remainder(
-            center, -p * difference, x=b
+        return p * burg_remainder(c, q * apart, x=a) + q * burg_remainder(
+            c, -p * apart, x=b
         )
-    return (p * q) * (difference / a) * (difference / b) / center
+    return (p * q) * (apart / a) * (apart / b) / c
+
+
+@gap.defjvp
+def _gap_jvp(spread, primals, tangents):
+    # Derivatives of the two formulas cancel where one mean is much the larger. These,
+    # by a, by b and by p = 1 − q, are written out.
+    w_a, a, w_b, b = primals
+    dw_a, da, dw_b, db = tangents
+    p, q, c, apart = _shares(w_a, a, w_b, b)
+    dp = (q * dw_a - p * dw_b) / (w_a + w_b)
+    step = p * q * apart / c
+    if spread == "log":
+        by_a, by_b = step / a, -step / b
+        by_p = burg_remainder(c, q * apart, x=a) - burg_remainder(c, -p * apart, x=b)
+    else:
+        by_a, by_b = step * (a + c) / c / a / a, -step * (b + c) / c / b / b
+        by_p = (apart / a) * (apart / b) * (q / c * q * b - p / c * p * a) / c
+    return gap(spread, w_a, a, w_b, b), by_a * da + by_b * db + by_p * dp
+
+
+def _shares(
+    w_a: Array, a: Array, w_b: Array, b: Array
+) -> tuple[Array, Array, Array, Array]:
+    """p, q, c and a − b."""
+    total = w_a + w_b
+    p, q, apart = w_a / total, w_b / total, a - b
+    return p, q, jnp.where(p >= q, a - q * apart, b + p * apart), apart
 
 
 def pool(w_a: Array, a: Scatters, w_b: Array, b: Scatters) -> Scatters:
@@ -112,11 +142,10 @@ def pool(w_a: Array, a: Scatters, w_b: Array, b: Scatters) -> Scatters:
     With p = w_a / w and q = w_b / w: s = p s_a + q s_b + gap.
     """
     w_a, w_b = w_a[..., None], w_b[..., None]
-    total = w_a + w_b
     nowhere = jnp.zeros((1,) * a.location.ndim, bool)
     location = weighted_mean(w_a, a.location, w_b, b.location, nowhere)
     inner = weighted_mean(w_a, a.scatter, w_b, b.scatter, nowhere)
-    between = gap(a.spread, w_a / total, a.location, w_b / total, b.location)
+    between = gap(a.spread, w_a, a.location, w_b, b.location)
     return Scatters(location, inner + between, a.spread)
 
 
@@ -130,7 +159,6 @@ def pool_along(merges: Merges, weights: Array, leaves: Scatters) -> Scatters:
     """
     location = merges.average(weights, leaves.location)
     (w_a, w_b), (a, b) = merges.parts(weights), merges.parts(location)
-    p, q = ((w / (w_a + w_b))[:, None] for w in (w_a, w_b))
-    between = gap(leaves.spread, p, a, q, b)
+    between = gap(leaves.spread, w_a[:, None], a, w_b[:, None], b)
     scatter = merges.average(weights, leaves.scatter, added=between)
     return Scatters(location, scatter, leaves.spread)

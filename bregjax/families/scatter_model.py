@@ -93,7 +93,8 @@ class ScatterModel(ClusterModel):
         total = w_a + w_b
         p, q = w_a / total, w_b / total
         s_a, s_b = a.statistics.scatter, b.statistics.scatter
-        between = gap(self.spread, p, a.statistics.location, q, b.statistics.location)
+        means = a.statistics.location, b.statistics.location
+        between = gap(self.spread, w_a, means[0], w_b, means[1])
         apart = s_a - s_b
         union_s = jnp.where(p >= q, s_a - q * apart, s_b + p * apart) + between
         terms = (
