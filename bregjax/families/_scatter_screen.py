@@ -148,7 +148,7 @@ class ScatterScreen(Screen):
 
 def _specht(low: Array, high: Array) -> Array:
     """The most that log E x can be above E log x for low ≤ x ≤ high."""
-    r = jnp.maximum(jnp.log(high / low), 0.1)
+    r = jnp.maximum(jnp.log(high) - jnp.log(low), 0.1)
     x = r / jnp.expm1(r)
     return burg_remainder(jnp.ones_like(x), x - 1)
 
