@@ -26,11 +26,14 @@ from bregjax.convex.pieces import Pieces, fit_pieces
 __all__ = [
     "entropy_of_scatter",
     "entropy_remainder",
+    "rest_of_entropy",
+    "rest_tables",
     "screening_rates",
+    "shape_difference",
     "shape_of_scatter",
 ]
 
-# Outside, E is as constant as float64 can tell: s³ / 70 below, log(s) / s above.
+# Outside, E is as constant as float64 can tell: s³ / 60 below, log(s) / s above.
 _LOW, _HIGH = -12.0, 44.0
 # With which the tables are good to 2e-16; see `largest_error`.
 _COUNT, _DEGREE = 224, 9
@@ -195,7 +198,7 @@ def entropy_of_scatter(s: Array) -> Array:
 
     Differentiable three times, forward and reverse; good to rounding of |log s|.
     """
-    # As one logarithm it would overflow: s may be the square root of the largest.
+    # Not log(s (1 + s/3)), which overflows where s² does.
     u = jnp.log(s)
     return _G_0 + 0.5 * (u + jnp.log1p(s / 3)) + _rest_value(u)
 

@@ -84,13 +84,12 @@ class Gamma(PositiveFamily):
         log_mean, average = mean
         positive = average > 0
         average = jnp.where(positive, average, 1)
-        scatter = jnp.log(average) - log_mean
-        noise = 4 * jnp.finfo(scatter.dtype).eps * (1 + jnp.abs(log_mean))
-        inside = positive & (scatter > noise)
-        scatter = jnp.where(inside, scatter, 1)
+        gap = jnp.log(average) - log_mean
+        noise = 4 * jnp.finfo(gap.dtype).eps * (1 + jnp.abs(log_mean))
+        inside = positive & (gap > noise)
+        scatter = jnp.where(inside, gap, 1)
         shape = shape_of_scatter(scatter)
         value = -entropy_of_scatter(scatter) - log_mean
-        gap = jnp.log(average) - log_mean
         return closed_form(
             jnp.sum(jnp.where(inside, value, jnp.inf)),
             (shape - 1, -shape / average),

@@ -57,7 +57,8 @@ class Mixing(StatisticMap):
     mean (1−α)x + αμ₀, covariance (1−α)C + αS₀ + α(1−α)(x−μ₀)(x−μ₀)ᵀ.
 
     Attributes:
-        center: z, in the form of one leaf's statistics (`family.leaf_statistics`).
+        center: z, in the form of the sufficient statistics of one row; `Moments` for
+            Gaussians with a free covariance.
         amount: α in (0, 1), scalar.
         center_constraint: What the centre's leaves are constrained to, one for each;
             tuning leaves the centre as it is if None.
@@ -83,10 +84,11 @@ class Adding(StatisticMap):
     """τ₂ = τ₀ + α z, for a mean domain that recedes along z (Theorem 5.2).
 
     Attributes:
-        center: z, in the form of one leaf's statistics. αz must lie in the recession
+        center: z, in the form that `Mixing` takes. αz must lie in the recession
             cone of the mean domain, with cl(S) + αz inside its interior: for Gaussians
             (mean 0, covariance positive definite); for the exponential family and
-            Poisson z > 0; for the gamma (log-mean −1, mean 0), say.
+            Poisson z > 0; for the gamma (log-mean −1, mean 0) and for the
+            inverse Gaussian (mean 0, mean of 1/x 1), say.
         amount: α > 0, scalar.
         center_constraint: What the centre's leaves are constrained to, one for each;
             tuning leaves the centre as it is if None.
@@ -122,7 +124,7 @@ class PseudoCount(StatisticMap):
     negative.
 
     Attributes:
-        center: z, in the form of one leaf's statistics, inside the mean domain.
+        center: z, in the form that `Mixing` takes, inside the mean domain.
         count: n₀ > 0, scalar.
         center_constraint: What the centre's leaves are constrained to, one for each;
             tuning leaves the centre as it is if None.
