@@ -26,6 +26,7 @@ from bregjax.families import ExponentialFamily as ExponentialFamily
 from bregjax.families import Gamma as Gamma
 from bregjax.families import Gaussian as Gaussian
 from bregjax.families import Geometric as Geometric
+from bregjax.families import InverseGaussian as InverseGaussian
 from bregjax.families import Ising as Ising
 from bregjax.families import IsotropicGaussian as IsotropicGaussian
 from bregjax.families import Laplace as Laplace

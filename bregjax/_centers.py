@@ -11,7 +11,7 @@ from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.data_model import DataModel, FunctionModel
 from bregjax.families import Family
-from bregjax.moments import Moments
+from bregjax.moments import CentredStatistics, Moments
 from bregjax.smoothing import Adding, Mixing, PseudoCount, StatisticMap
 
 __all__ = ["check_center"]
@@ -37,7 +37,7 @@ def check_center(smoothing: StatisticMap, data_model: DataModel, rows: Array) ->
         return
     for leaf in jax.tree.leaves(smoothing.center):
         check_finite("center", leaf)
-    statistics = jax.eval_shape(data_model.leaf_statistics, rows[:1])
+    statistics = jax.eval_shape(lambda x: _center_of(data_model, x), rows[:1])
     center = _spread(smoothing.center, statistics)
     if center is None:
         if isinstance(statistics, Moments):
@@ -53,6 +53,14 @@ def check_center(smoothing: StatisticMap, data_model: DataModel, rows: Array) ->
     with jax.ensure_compile_time_eval():
         if _is_outside(smoothing, data_model):
             raise ValueError(_message(smoothing, data_model))
+
+
+def _center_of(data_model: DataModel, rows: Array) -> PyTree:
+    """Statistics of rows in the form of a centre."""
+    statistics = data_model.leaf_statistics(rows)
+    if isinstance(statistics, CentredStatistics):
+        return statistics.as_center()
+    return statistics
 
 
 def _spread(center: PyTree, statistics: PyTree) -> PyTree:

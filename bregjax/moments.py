@@ -1,26 +1,54 @@
 """Means and centred covariances of weighted points: what Gaussian clusters hold."""
 
+import abc
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import jax
 import jax.numpy as jnp
 from jax.lax.linalg import triangular_solve
 
 from bregjax._pytree import register_pytree
-from bregjax._typing import Array
+from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import weighted_mean
 from bregjax.merges import Merges
 
-__all__ = ["Form", "Moments", "Normals", "pool", "pool_along", "scatter"]
+__all__ = [
+    "CentredStatistics",
+    "Form",
+    "Moments",
+    "Normals",
+    "pool",
+    "pool_along",
+    "scatter",
+]
 
 Form = Literal["full", "diagonal", "spherical"]
 
 
+class CentredStatistics(abc.ABC):
+    """Statistics of leaves held about their mean, so that no digits are lost.
+
+    They know themselves how an affine map of the plain statistics acts on them.
+    """
+
+    @abc.abstractmethod
+    def mixed(self, center: PyTree, share: Array) -> Self:
+        """(1 − α) · self + α · center; α scalar or `[...]`."""
+
+    @abc.abstractmethod
+    def added(self, center: PyTree, amount: Array) -> Self:
+        """self + α · center, α scalar."""
+
+    @abc.abstractmethod
+    def as_center(self) -> PyTree:
+        """The same in the form that centres of smoothing maps are given in."""
+
+
 @register_pytree
 @dataclass(frozen=True)
-class Moments:
+class Moments(CentredStatistics):
     """Means `[..., d]` with covariances about them.
 
     Never raw second moments: E xxᵀ − μμᵀ loses all digits of a cluster far from the
@@ -62,6 +90,11 @@ class Moments:
 
     def mixed(self, center: "Moments", share: Array) -> "Moments":
         """Moments of the mixture (1 − α) · self + α · center; α scalar or `[...]`."""
+        if not isinstance(center, Moments):
+            raise TypeError(
+                "`center` must be Moments(mean, covariance, form) for a Gaussian "
+                f"family; got {type(center).__name__}."
+            )
         event = self.covariance.shape[self.mean.ndim - 1 :]
         shapes = center.mean.shape, center.covariance.shape
         if center.form != self.form or shapes != (self.mean.shape[-1:], event):
@@ -77,6 +110,15 @@ class Moments:
             self.form,
         )
         return pool(1 - share, self, share, center)
+
+    def added(self, center: "Moments", amount: Array) -> "Moments":
+        """Means and covariances plus α times those of the centre."""
+        add = lambda t, z: t + jnp.broadcast_to(amount * z, t.shape)
+        return jax.tree.map(add, self, center)
+
+    def as_center(self) -> "Moments":
+        """Moments themselves."""
+        return self
 
 
 def scatter(difference: Array, form: Form) -> Array:

@@ -27,6 +27,7 @@ from bregjax.families import (
     Gamma,
     Gaussian,
     Geometric,
+    InverseGaussian,
     Ising,
     IsotropicGaussian,
     Laplace,
@@ -36,7 +37,7 @@ from bregjax.families import (
     SphericalGaussian,
     VonMisesFisher,
 )
-from bregjax.moments import Moments
+from bregjax.moments import CentredStatistics, Moments
 
 Generator = np.random.Generator
 stats: Any = scipy.stats  # its stubs do not know frozen distributions
@@ -91,6 +92,25 @@ def _half_line(shape, rate):
     low = np.log(1e-17) / shape if shape < 1 else -40 / shape - 4
     t = np.linspace(low - np.log(rate), np.log((60 + 4 * shape) / rate), 1201)
     return np.exp(t), np.exp(t) * (t[1] - t[0])
+
+
+def _wald_line(natural):
+    """Trapezoidal rule in log x, up to where the density is e^−60 of its peak."""
+    mean, shape = _wald(natural)
+    reach = 60 / shape + 1 / mean
+    t = np.linspace(-np.log(2 * reach), np.log(2 * mean**2 * reach), 1201)
+    return np.exp(t)[:, None], np.exp(t) * (t[1] - t[0])
+
+
+def _wald(natural):
+    """Mean and shape of an inverse Gaussian column."""
+    first, second = natural[0][0], natural[1][0]
+    return np.sqrt(second / first), -2 * second
+
+
+def _wald_log_prob(x, natural):
+    mean, shape = _wald(natural)
+    return stats.invgauss(mean / shape, scale=shape).logpdf(x).sum(-1)
 
 
 def _counts(limit, first=0):
@@ -425,6 +445,15 @@ FAMILIES: dict[str, FamilyCase] = {
         edge="infinite",
         plain=lambda: plain(VonMisesFisher(dim=3)),
     ),
+    "inverse_gaussian": FamilyCase(
+        make=lambda: InverseGaussian(dim=1),
+        data=lambda rng, count: rng.wald(1.5, 2.0, (count, 1)),
+        natural=lambda rng: tuple(-np.exp(rng.normal(size=(2, 1)))),
+        log_prob=_wald_log_prob,
+        grid=_wald_line,
+        edge="infinite",
+        plain=lambda: plain(InverseGaussian(dim=1)),
+    ),
     "ising": FamilyCase(
         make=lambda: Ising(dim=3),
         data=lambda rng, count: rng.integers(0, 2, (count, 3)).astype(float),
@@ -487,9 +516,10 @@ def flat(tree, lead=1):
 
 
 def raw_means(statistics):
-    """Mean parameters of leaf statistics, for Gaussians out of centred moments."""
+    """Mean parameters of leaf statistics, out of centred ones where they are."""
     if not isinstance(statistics, Moments):
-        return statistics
+        centred = isinstance(statistics, CentredStatistics)
+        return statistics.as_center() if centred else statistics
     mean, covariance = statistics.mean, statistics.covariance
     if statistics.form == "full":
         return mean, covariance + mean[..., :, None] * mean[..., None, :]

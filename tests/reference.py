@@ -40,6 +40,7 @@ FUNCTIONS: dict[str, Callable] = {
     ),
     "gaussian": full_gaussian,
     "gamma": lambda t: sum(gamma_conjugate(pair) for pair in zip(*t, strict=True)),
+    "inverse_gaussian": lambda t: -0.5 * np.sum(np.log(t[1] - 1 / t[0])),
 }
 
 
@@ -58,6 +59,8 @@ def statistics(family: str, x: np.ndarray, bandwidth: Any = 0.0) -> list:
         return [_pack(r, np.outer(r, r) + np.diag(h2).astype(float)) for r in double]
     if family == "gamma":
         return [np.stack([np.log(row) - h2 / 2, row]) for row in x]
+    if family == "inverse_gaussian":
+        return [np.stack([row, 1 / row + h2]) for row in x]
     return list(x)
 
 

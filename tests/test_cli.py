@@ -355,6 +355,7 @@ def test_a_share_mixes_with_the_uniform(name):
         ("geometric", np.array([[0.0, 2]]), np.array([[0.5, 2.5]])),
         ("laplace", np.array([[0.0, 2]]), np.array([[0.5, 2.5]])),
         ("gamma", (np.zeros((1, 2)), np.ones((1, 2))), (-0.5, 1.0)),
+        ("inverse_gaussian", (np.ones((1, 2)), np.ones((1, 2))), (1.0, 1.5)),
     ],
 )
 def test_an_amount_is_added(name, before, after):
@@ -367,7 +368,8 @@ def test_an_amount_is_added(name, before, after):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_describes_what_auto_came_to(name):
-    x = np.array([[1.0, 1.0], [1.0, 0.0]]) + (name in ("gamma", "exponential"))
+    positive = ("gamma", "inverse_gaussian", "exponential")
+    x = np.array([[1.0, 1.0], [1.0, 0.0]]) + (name in positive)
     if name == "von_mises_fisher":
         x = x / np.linalg.norm(x, axis=1, keepdims=True)
     smoothing = chosen("auto", name, x)

@@ -18,6 +18,7 @@ from bregjax.families import (
     ExponentialFamily,
     Gamma,
     Gaussian,
+    InverseGaussian,
     Ising,
     IsotropicGaussian,
     Multinomial,
@@ -180,6 +181,10 @@ MEANS = [
     (Gamma(2), ([0.0, 0.0], [2.0, 1.0]), EDGE, np.inf),
     (Gamma(2), ([0.0, 0.0], [2.0, 0.5]), Result.OUTSIDE, np.inf),
     (Gamma(2), ([0.0, 0.0], [2.0, -1.0]), Result.OUTSIDE, np.inf),
+    (InverseGaussian(2), ([2.0, 4.0], [1.0, 0.25]), EDGE, np.inf),
+    (InverseGaussian(2), ([2.0, 4.0], [1.0, 0.2]), Result.OUTSIDE, np.inf),
+    (InverseGaussian(2), ([2.0, -4.0], [1.0, 1.0]), Result.OUTSIDE, np.inf),
+    (InverseGaussian(1), ([2.0], [2.5]), Result.CONVERGED, -0.5 - 0.5 * np.log(2)),
 ]
 
 
@@ -236,6 +241,8 @@ def test_limit_parameters_give_probabilities(dtype):
         (Bernoulli(1), [1.5]),
         (Gamma(1), [0.0]),
         (Gamma(1), [-1.0]),
+        (InverseGaussian(1), [0.0]),
+        (InverseGaussian(1), [-1.0]),
     ],
 )
 def test_log_prob_off_the_support_is_minus_inf(family, x, dtype):
@@ -263,7 +270,15 @@ def test_log_prob_has_its_slope_where_the_statistic_is_zero(x64):
 
 
 @pytest.mark.parametrize(
-    "name", ["gaussian", "diagonal_gaussian", "gamma", "multinomial", "bernoulli"]
+    "name",
+    [
+        "gaussian",
+        "diagonal_gaussian",
+        "gamma",
+        "inverse_gaussian",
+        "multinomial",
+        "bernoulli",
+    ],
 )
 def test_natural_parameter_is_the_slope_of_the_conjugate(name, rng, x64):
     """To second order: the Hessians of ψ and ψ* are inverse along the domain."""
@@ -426,6 +441,7 @@ def test_dimension_comes_from_the_data():
         (Bernoulli(), [[0.5], [2.0]], r"in \[0, 1\].*got 2.0 at row 1"),
         (Exponential(), [[-1.0]], "non-negative for exponential times"),
         (Gamma(), [[1.0], [0.0]], "positive for Gamma; got 0.0 at row 1"),
+        (InverseGaussian(), [[1.0], [0.0]], "positive for InverseGaussian; got 0.0"),
         (Ising(), [[0.0, 0.5]], "0 or 1 for Ising; got 0.5 at row 0, column 1"),
         (Multinomial(), [[3, 1], [0, 0]], "positive total in every row.*row 1"),
         (Multinomial(), [3.0, 0.0], "positive total in every row.*row 1"),

@@ -133,7 +133,7 @@ def test_infinite_cotangents_meet_no_difference_of_zero(x64):
 @pytest.mark.parametrize(
     "name",
     ["diagonal_gaussian", "gaussian", "isotropic_gaussian", "poisson"]
-    + ["truncated_poisson"],
+    + ["gamma", "inverse_gaussian", "truncated_poisson"],
 )
 def test_models_sum_what_a_scan_pools(name, rng, x64):
     del x64

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
+from scipy import optimize, special
 from test_replay import difference
 
 from bregjax.families import (
@@ -15,6 +16,7 @@ from bregjax.families import (
     Exponential,
     Gamma,
     Gaussian,
+    InverseGaussian,
     IsotropicGaussian,
     Multinomial,
     Poisson,
@@ -66,6 +68,16 @@ CASES = {
         lambda r: r.exponential(size=(M, D)),
     ),
     "gamma": (Gamma(), "auto", lambda r: r.gamma(2.0, size=(M, D))),
+    "gamma_added": (
+        Gamma(),
+        adding((-np.ones(D), np.zeros(D)), 0.2),
+        lambda r: r.gamma(2.0, size=(M, D)),
+    ),
+    "inverse_gaussian": (
+        InverseGaussian(),
+        adding((np.zeros(D), np.ones(D)), 0.2),
+        lambda r: r.wald(2.0, 3.0, size=(M, D)),
+    ),
 }
 # Compilation is what these tests take: the other families have the parts of these.
 with_gradients = pytest.mark.parametrize(
@@ -74,7 +86,8 @@ with_gradients = pytest.mark.parametrize(
         "gaussian",
         "multinomial",
         "poisson",
-        pytest.param("gamma", marks=pytest.mark.slow),
+        "gamma",
+        "inverse_gaussian",
     ],
 )
 some_families = pytest.mark.parametrize("name", ["gaussian", "multinomial", "poisson"])
@@ -105,6 +118,14 @@ def density(name, rows, smoothed, weights):
         return stats.bernoulli(centre).logpmf(rows).sum(1)
     if name == "multinomial":
         return (rows / rows.sum(1, keepdims=True)) @ np.log(centre)
+    if name == "gamma_added":
+        scatter = np.log(centre) - mean(smoothed["log"])
+        excess = lambda k, s: np.log(k) - special.digamma(k) - s
+        shape = [optimize.brentq(excess, 1e-9, 1e9, args=(s,)) for s in scatter]
+        return stats.gamma(shape, scale=centre / shape).logpdf(rows).sum(1)
+    if name == "inverse_gaussian":
+        shape = 1 / (mean(smoothed["reciprocal"]) - 1 / centre)
+        return stats.invgauss(centre / shape, scale=shape).logpdf(rows).sum(1)
     return stats.expon(scale=centre).logpdf(rows).sum(1)
 
 
@@ -119,6 +140,10 @@ def smoothed_statistics(name, x):
         return {"mean": 0.8 * x + 0.1}, np.ones(m)
     if name == "multinomial":
         return {"mean": 0.9 * x / x.sum(1, keepdims=True) + 0.1 / 3}, np.ones(m)
+    if name == "gamma_added":
+        return {"mean": x, "log": np.log(x) - 0.2}, np.ones(m)
+    if name == "inverse_gaussian":
+        return {"mean": x, "reciprocal": 1 / x + 0.2}, np.ones(m)
     return {"mean": x + (0.1 if name == "exponential" else 0)}, np.ones(m)
 
 
@@ -192,8 +217,6 @@ def test_gradients(name, rng, x64):
         model, map_ = leaves
         options = {"family": model, "smoothing": map_, "weights": weights}
         one = leave_one_out_log_likelihood(children, x, num_clusters=K, **options)
-        if name == "gamma":
-            return one
         two = held_out_log_likelihood(children, x, x, num_clusters=K, **options)
         features = dendrogram_features(children, x, num_features=4, **options)
         shares = soft_assignments(

@@ -12,7 +12,9 @@ from bregjax.convex import L1Norm, Mahalanobis
 from bregjax.families import (
     DiagonalGaussian,
     ExponentialFamily,
+    Gamma,
     Gaussian,
+    InverseGaussian,
     Multinomial,
     Poisson,
     SphericalGaussian,
@@ -20,7 +22,7 @@ from bregjax.families import (
 from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.hierarchy.costs import cluster_cost, merge_cost
 from bregjax.hierarchy.tree_costs import replay
-from bregjax.smoothing import Blur, blur, mixing, pseudo_count
+from bregjax.smoothing import Blur, adding, blur, mixing, pseudo_count
 
 M, D = 12, 2
 
@@ -51,6 +53,8 @@ CASES = {
     "poisson": (Poisson(), None),
     "multinomial": (Multinomial(), mixing(np.ones(3) / 3, 0.1)),
     "ward": (SphericalGaussian(variance=1.7), None),
+    "gamma": (Gamma(), adding((np.array([-0.1, -0.3]), np.zeros(2)))),
+    "inverse_gaussian": (InverseGaussian(), adding((np.zeros(2), np.ones(2)), 0.01)),
 }
 
 

@@ -248,6 +248,12 @@ CATEGORICAL = ExponentialFamily(jax.scipy.special.logsumexp, lambda x: x, np.zer
         ("exponential", COUNTS, [-1.0, 5.0], "mean domain of Exponential"),
         ("gamma", COUNTS, (np.ones(2), np.ones(2)), "mean domain of Gamma"),
         (
+            "inverse_gaussian",
+            COUNTS,
+            (np.ones(2), np.full(2, 0.9)),
+            "mean domain of InverseGaussian",
+        ),
+        (
             "gaussian",
             COUNTS,
             Moments(np.full(2, 1e6), -np.eye(2), "full"),  # pyright: ignore[reportArgumentType]
@@ -292,6 +298,7 @@ def test_a_centre_off_the_hull_of_any_psi_is_refused():
         ("multinomial", PROPORTIONS, [1.0, 1.0, 1.0]),
         ("exponential", COUNTS, [1.0, -2.0]),
         ("gamma", COUNTS, (np.ones(2), np.zeros(2))),
+        ("inverse_gaussian", COUNTS, (np.ones(2), np.full(2, -2.0))),
     ],
 )
 def test_directions_that_lead_out_of_the_mean_domain_are_refused(family, x, center):

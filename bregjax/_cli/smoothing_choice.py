@@ -14,6 +14,7 @@ from bregjax.families import (
     Gamma,
     Gaussian,
     Geometric,
+    InverseGaussian,
     IsotropicGaussian,
     Laplace,
     Multinomial,
@@ -77,7 +78,8 @@ def choose_smoothing(
     A number is a bandwidth in the units of the data for Gaussians; the share α < 1 of
     the uniform distribution for categories and binary variables; an amount added to
     every count, time or distance for Poisson, negative binomial, geometric, exponential
-    and Laplace; what E log x is lowered by for the gamma family.
+    and Laplace; what E log x is lowered by for the gamma family, what E 1/x is raised
+    by for inverse Gaussians.
 
     Args:
         choice: As `parse_smoothing` gives it.
@@ -138,6 +140,8 @@ def _by_amount(amount: float, family: Family, dim: int) -> StatisticMap:
         return adding(np.ones(dim), amount)
     if isinstance(family, Gamma):
         return adding((-np.ones(dim), np.zeros(dim)), amount)
+    if isinstance(family, InverseGaussian):
+        return adding((np.zeros(dim), np.ones(dim)), amount)
     if isinstance(family, SphericalGaussian):
         raise ValueError(
             f"--smoothing {amount:g} has no effect on {type(family).__name__}, whose "

@@ -12,6 +12,7 @@ from bregjax.families.gamma import Gamma as Gamma
 from bregjax.families.gaussian import DiagonalGaussian as DiagonalGaussian
 from bregjax.families.gaussian import Gaussian as Gaussian
 from bregjax.families.gaussian import IsotropicGaussian as IsotropicGaussian
+from bregjax.families.inverse_gaussian import InverseGaussian as InverseGaussian
 from bregjax.families.ising import Ising as Ising
 from bregjax.families.laplace import Laplace as Laplace
 from bregjax.families.multinomial import Multinomial as Multinomial

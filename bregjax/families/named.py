@@ -6,6 +6,7 @@ from bregjax.families.categorical import Categorical
 from bregjax.families.exponential import Exponential
 from bregjax.families.gamma import Gamma
 from bregjax.families.gaussian import DiagonalGaussian, Gaussian, IsotropicGaussian
+from bregjax.families.inverse_gaussian import InverseGaussian
 from bregjax.families.ising import Ising
 from bregjax.families.laplace import Laplace
 from bregjax.families.multinomial import Multinomial
@@ -31,6 +32,7 @@ FAMILIES: dict[str, type[Family]] = {
     "laplace": Laplace,
     "gamma": Gamma,
     "von_mises_fisher": VonMisesFisher,
+    "inverse_gaussian": InverseGaussian,
     "ising": Ising,
 }
 

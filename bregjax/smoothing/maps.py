@@ -19,7 +19,7 @@ import jax.numpy as jnp
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
-from bregjax.moments import Moments
+from bregjax.moments import CentredStatistics, Moments
 
 __all__ = ["Adding", "Blur", "Constraint", "Mixing", "PseudoCount", "StatisticMap"]
 
@@ -57,7 +57,8 @@ class Mixing(StatisticMap):
     mean (1−α)x + αμ₀, covariance (1−α)C + αS₀ + α(1−α)(x−μ₀)(x−μ₀)ᵀ.
 
     Attributes:
-        center: z, in the form of one leaf's statistics (`family.leaf_statistics`).
+        center: z, in the form of the sufficient statistics of one row; `Moments` for
+            Gaussians with a free covariance.
         amount: α in (0, 1), scalar.
         center_constraint: What the centre's leaves are constrained to, one for each;
             tuning leaves the centre as it is if None.
@@ -83,10 +84,11 @@ class Adding(StatisticMap):
     """τ₂ = τ₀ + α z, for a mean domain that recedes along z (Theorem 5.2).
 
     Attributes:
-        center: z, in the form of one leaf's statistics. αz must lie in the recession
+        center: z, in the form that `Mixing` takes. αz must lie in the recession
             cone of the mean domain, with cl(S) + αz inside its interior: for Gaussians
             (mean 0, covariance positive definite); for the exponential family and
-            Poisson z > 0; for the gamma (log-mean −1, mean 0), say.
+            Poisson z > 0; for the gamma (log-mean −1, mean 0) and for the
+            inverse Gaussian (mean 0, mean of 1/x 1), say.
         amount: α > 0, scalar.
         center_constraint: What the centre's leaves are constrained to, one for each;
             tuning leaves the centre as it is if None.
@@ -98,6 +100,8 @@ class Adding(StatisticMap):
 
     def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
         """Statistics moved along the centre; weights as they are."""
+        if isinstance(statistics, CentredStatistics):
+            return statistics.added(self.center, self.amount), weights
         moved = jax.tree.map(
             lambda t, z: t + jnp.broadcast_to(self.amount * z, t.shape),
             statistics,
@@ -120,7 +124,7 @@ class PseudoCount(StatisticMap):
     negative.
 
     Attributes:
-        center: z, in the form of one leaf's statistics, inside the mean domain.
+        center: z, in the form that `Mixing` takes, inside the mean domain.
         count: n₀ > 0, scalar.
         center_constraint: What the centre's leaves are constrained to, one for each;
             tuning leaves the centre as it is if None.
@@ -178,12 +182,7 @@ class Blur(StatisticMap):
 
 def _mixed(statistics: PyTree, center: PyTree, share: Array) -> PyTree:
     """(1 − α) τ + α z, a share α a leaf of the tree of points."""
-    if isinstance(statistics, Moments):
-        if not isinstance(center, Moments):
-            raise TypeError(
-                "`center` must be Moments(mean, covariance, form) for a Gaussian "
-                f"family; got {type(center).__name__}."
-            )
+    if isinstance(statistics, CentredStatistics):
         return statistics.mixed(center, share)
 
     def mix(t, z):

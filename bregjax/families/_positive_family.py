@@ -1,0 +1,72 @@
+"""Families of positive columns whose clusters hold means and scatters."""
+
+import abc
+
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._typing import Array
+from bregjax.families._scatters import Scatters, Spread
+from bregjax.families._vector_family import VectorFamily
+from bregjax.families.scatter_model import ScatterModel, ScatterState
+from bregjax.smoothing import normal_reference
+
+__all__ = ["PositiveFamily", "log_bandwidth", "log_of_rows"]
+
+
+class PositiveFamily(VectorFamily):
+    """What gamma and inverse Gaussian columns share: support, leaves, densities."""
+
+    @property
+    @abc.abstractmethod
+    def spread(self) -> Spread:
+        """The kind of the scatter."""
+
+    @property
+    def columnwise(self) -> bool:
+        """Columns are independent."""
+        return True
+
+    def leaf_statistics(self, x: Array) -> Scatters:
+        """Each row with a scatter of zero."""
+        x = jnp.asarray(x, dtype=float)
+        return Scatters(x, jnp.zeros_like(x), self.spread)
+
+    def cluster_model(self) -> ScatterModel:
+        """Means and scatters."""
+        return ScatterModel(self.spread)
+
+    def density_parameters(self, clusters: ScatterState) -> ScatterState:
+        """Their means and scatters."""
+        return clusters
+
+    def log_densities(self, row: Array, parameters: ScatterState) -> Array:
+        """log p(x; τ_k), by differences from the means."""
+        positive = jnp.all(row > 0)
+        row = jnp.where(positive, row, 1)
+        values = self.cluster_model().log_densities(row, parameters)
+        return jnp.where(positive, values, -jnp.inf)
+
+    def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
+        """Positive entries."""
+        name, remedy = type(self).__name__, "Drop such rows or shift the column"
+        return x > 0, f"must be positive for {name}", remedy
+
+
+def log_of_rows(x: Array) -> Array:
+    """log x, in NumPy for concrete rows."""
+    return np.log(x) if isinstance(x, np.ndarray) else jnp.log(x)  # pyright: ignore[reportReturnType]
+
+
+def log_bandwidth(x: Array, weights: Array | None) -> Array:
+    """Normal-reference bandwidths of the logarithms of columns, `[d]`.
+
+    Of log(x / x_0), x_0 the first row, which varies as log x does: near x_0 by the
+    difference from it, so that columns of any small variation have their bandwidth.
+    """
+    xp = np if isinstance(x, np.ndarray) else jnp
+    first = x[:1]
+    change = (x - first) / first
+    near = xp.abs(change) < 0.5
+    logs = xp.where(near, xp.log1p(xp.where(near, change, 0)), xp.log(x / first))
+    return normal_reference(logs, per_coordinate=True, weights=weights).bandwidth
