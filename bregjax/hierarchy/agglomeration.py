@@ -25,7 +25,7 @@ from bregjax._problem import (
 from bregjax._progress import progress_shown
 from bregjax._typing import DataLike, PyTree
 from bregjax.cluster_model import ClusterModel
-from bregjax.hierarchy._kinks import check_kinks
+from bregjax.hierarchy._kinks import check_kinks, search_model
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.engine_windowed import WindowedInfo, windowed
 from bregjax.hierarchy.engines import PURE_ENGINES, check_memory, engine_name
@@ -166,7 +166,9 @@ def _agglomerate_traced(problem: Problem, engine: str):
     full = working_copy(problem)
     m = full.num_points
     name = _choose(engine, full, traced=True)
-    children, costs = _search(*build_leaves(full), jnp.int32(m), name)
+    model, leaves = build_leaves(full)
+    children = _children(search_model(model), leaves, jnp.int32(m), name)
+    costs = replay_costs(model, leaves, children, m)
     tree = Dendrogram(children, costs, full.weights, full.data_model.ward_scale)
     return tree, AgglomerationInfo(name)
 
@@ -179,6 +181,7 @@ def _agglomerate_eagerly(
         full = padded(working_copy(problem))
         name = _choose(_engine_for(mesh, engine), full)
         model, leaves, codes = leaves_and_codes(full)
+        model = search_model(model)
         check_leaves(np.asarray(codes)[:m], problem)
         info = AgglomerationInfo(name)
         if name == "windowed":
@@ -227,11 +230,14 @@ def _choose(engine: str, problem: Problem, *, traced: bool = False) -> str:
 
 def _search(model: ClusterModel, leaves: PyTree, num_points, engine: str):
     """Children and costs, with rows for padding after the first m − 1."""
-    weight = jax.tree.leaves(leaves)[0]
-    if weight.shape[0] == 1:
-        return jnp.zeros((0, 2), jnp.int32), jnp.zeros(0, weight.dtype)
-    children = PURE_ENGINES[engine](model, jax.lax.stop_gradient(leaves), num_points)
+    children = _children(model, leaves, num_points, engine)
     return children, replay_costs(model, leaves, children, num_points)
+
+
+def _children(model: ClusterModel, leaves: PyTree, num_points, engine: str):
+    if jax.tree.leaves(leaves)[0].shape[0] == 1:
+        return jnp.zeros((0, 2), jnp.int32)
+    return PURE_ENGINES[engine](model, jax.lax.stop_gradient(leaves), num_points)
 
 
 _jitted_search = functools.partial(jax.jit, static_argnames="engine")(_search)

@@ -51,6 +51,10 @@ def replay(
     at a tie between merges costs are continuous and their derivatives are those of the
     tree given.
 
+    The divergences follow Definition 2.1 where a mean is a kink of a convex function,
+    traced or not; there the sum need not be the cost of Definition 3.7, and
+    `agglomerate` refuses such a tree.
+
     A plain sum of all costs is Σ w_i B_f(τ_i, τ_all) whatever the tree: weigh them to
     see it.
 
