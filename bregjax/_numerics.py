@@ -312,6 +312,42 @@ def exp_remainder(z: ArrayLike) -> Array:
     return _exp_remainder(*float_arrays(z))
 
 
+# --- shares of a total ---------------------------------------------------------------
+
+
+def _finite_cotangents(x: Array, where: Array) -> Array:
+    """`x` itself; infinite cotangents count as the largest float where it is said."""
+
+    def largest(_, cotangent: Array) -> Array:
+        most = jnp.finfo(cotangent.dtype).max
+        return jnp.where(where, jnp.clip(cotangent, -most, most), cotangent)
+
+    identity = lambda vector: vector
+    # A linear system is the one linear map whose transpose can be given.
+    return jax.lax.custom_linear_solve(
+        identity, x, solve=lambda _, right: right, transpose_solve=largest
+    )
+
+
+@jax.custom_jvp
+def proportions(x: Array) -> Array:
+    """Shares x / Σx over the last axis, of entries at least 0.
+
+    The derivative of a function g of the shares p is (∂g/∂p_k − Σ p_i ∂g/∂p_i) / Σx,
+    where an infinite slope at a share of 0 is −inf or +inf for its own entry, and
+    counts p_i ∂g/∂p_i = 0 for the others, as p log p does.
+    """
+    return x / jnp.sum(x, -1, keepdims=True)
+
+
+@proportions.defjvp
+def _proportions_jvp(primals, tangents):
+    (x,), (dx,) = primals, tangents
+    share, total = proportions(x), jnp.sum(x, -1, keepdims=True)
+    growth = share * (jnp.sum(dx, -1, keepdims=True) / total)
+    return share, dx / total - _finite_cotangents(growth, share == 0)
+
+
 # --- vectors and matrices ------------------------------------------------------------
 
 
