@@ -156,10 +156,12 @@ def _boundary_message(smoothing: Centered, data_model: DataModel) -> str:
             f"{rule}; got the covariance {_show(center.covariance)}, which is "
             "singular. Take a positive definite one."
         )
-    if not isinstance(data_model, Family):
+    if isinstance(data_model, FunctionModel):
         slopes = np.asarray(data_model.function.gradient(center))
         entry = _entry(center, slopes)
         return f"{rule}; got {_show(center)}, on it by {entry}. Take a point inside."
+    if not isinstance(data_model, Family):
+        return f"{rule}; got {_show(center)}."
     natural = jax.tree.map(np.asarray, _natural(data_model, center))
     inside = data_model.natural_to_mean(data_model.natural_init)
     return (
