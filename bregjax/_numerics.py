@@ -39,6 +39,25 @@ def scale_tangent(slope: Array, tangent: Array) -> Array:
     return (tangent * first) * second
 
 
+def finite_cotangents(x: Array, where: Array) -> Array:
+    """`x` itself; cotangents that are not finite are cut off where it is said.
+
+    For a product with a factor of exactly 0: infinity times that is to be 0, and so is
+    its derivative, inf · 0 already. ±inf counts as the largest float, NaN as 0.
+    """
+
+    def largest(_, cotangent: Array) -> Array:
+        most = jnp.finfo(cotangent.dtype).max
+        finite = jnp.nan_to_num(cotangent, posinf=most, neginf=-most)
+        return jnp.where(where, finite, cotangent)
+
+    identity = lambda vector: vector
+    # A linear system is the one linear map whose transpose can be given.
+    return jax.lax.custom_linear_solve(
+        identity, x, solve=lambda _, right: right, transpose_solve=largest
+    )
+
+
 def _horner(coefficients: Sequence[float], x: Array) -> Array:
     """Polynomial, constant coefficient first."""
     total = jnp.full_like(x, coefficients[-1])
@@ -315,20 +334,6 @@ def exp_remainder(z: ArrayLike) -> Array:
 # --- shares of a total ---------------------------------------------------------------
 
 
-def _finite_cotangents(x: Array, where: Array) -> Array:
-    """`x` itself; infinite cotangents count as the largest float where it is said."""
-
-    def largest(_, cotangent: Array) -> Array:
-        most = jnp.finfo(cotangent.dtype).max
-        return jnp.where(where, jnp.clip(cotangent, -most, most), cotangent)
-
-    identity = lambda vector: vector
-    # A linear system is the one linear map whose transpose can be given.
-    return jax.lax.custom_linear_solve(
-        identity, x, solve=lambda _, right: right, transpose_solve=largest
-    )
-
-
 @jax.custom_jvp
 def proportions(x: Array) -> Array:
     """Shares x / Σx over the last axis, of entries at least 0.
@@ -345,7 +350,7 @@ def _proportions_jvp(primals, tangents):
     (x,), (dx,) = primals, tangents
     share, total = proportions(x), jnp.sum(x, -1, keepdims=True)
     growth = share * (jnp.sum(dx, -1, keepdims=True) / total)
-    return share, dx / total - _finite_cotangents(growth, share == 0)
+    return share, dx / total - finite_cotangents(growth, share == 0)
 
 
 # --- vectors and matrices ------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from bregjax._numerics import scale_tangent
+from bregjax._numerics import finite_cotangents, scale_tangent
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
@@ -238,13 +238,12 @@ def _weighted_mean_jvp(primals, tangents):
     total = w_a + w_b
     p, q = w_a / total, w_b / total
     difference = t_b - t_a
-    # dq, masked before it meets a difference of zero: a cotangent of ±inf would
-    # otherwise become inf · 0 on its way to the weights. Elsewhere it stays, for second
-    # derivatives by weight and mean.
-    dq = (p * dw_b - q * dw_a) / total
-    dq = jnp.where(edge & (difference == 0), 0, dq + jnp.zeros_like(difference))
+    # A cotangent of ±inf would meet a difference of zero on its way to the weights, and
+    # become inf · 0.
+    moved = (p * dw_b - q * dw_a) / total * difference
+    moved = finite_cotangents(moved, edge & (difference == 0))
     out = weighted_mean(w_a, t_a, w_b, t_b, edge)
-    return out, p * dt_a + q * dt_b + dq * difference
+    return out, p * dt_a + q * dt_b + moved
 
 
 def _displacements(axes, w_a, t_a, w_b, t_b):
