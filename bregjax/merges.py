@@ -38,7 +38,8 @@ class Merges:
     @property
     def unions(self) -> Array:
         """The numbers of the nodes that the merges make, `[t]`."""
-        return self.first + jnp.arange(self.children.shape[0])
+        steps = jnp.arange(self.children.shape[0], dtype=jnp.int32)
+        return jnp.asarray(self.first, jnp.int32) + steps
 
     def parts(self, nodes: PyTree) -> tuple[PyTree, PyTree]:
         """The two parts of each merge, `[t, ...]` each, from nodes `[L + t, ...]`."""
@@ -95,7 +96,9 @@ class Merges:
     def _placed(self, leaves: Array, added: Array | None) -> Array:
         """What each node has of its own, `[L + t, ...]`."""
         extra = self.children.shape[0]
-        is_leaf = _expand(jnp.arange(leaves.shape[0]) < self.first, leaves.ndim - 1)
+        places = jnp.arange(leaves.shape[0], dtype=jnp.int32)
+        is_leaf = places < jnp.asarray(self.first, jnp.int32)
+        is_leaf = _expand(is_leaf, leaves.ndim - 1)
         room = jnp.zeros((extra, *leaves.shape[1:]), leaves.dtype)
         own = jnp.concatenate([jnp.where(is_leaf, leaves, 0), room])
         return own if added is None else own.at[self.unions].set(added)

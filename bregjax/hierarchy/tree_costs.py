@@ -153,7 +153,8 @@ def node_states(
 
     def keep_leaves(leaf: Array, after: Array) -> Array:
         rows = leaf.shape[0]
-        is_leaf = jnp.arange(rows) < num_points
+        places = jnp.arange(rows, dtype=jnp.int32)
+        is_leaf = places < jnp.asarray(num_points, jnp.int32)
         is_leaf = is_leaf.reshape(is_leaf.shape + (1,) * (leaf.ndim - 1))
         return after.at[:rows].set(jnp.where(is_leaf, leaf, after[:rows]))
 
