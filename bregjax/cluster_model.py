@@ -275,8 +275,8 @@ def _merge_cost_jvp(primals, tangents):
     axes = f.event_ndim
     event = tuple(range(-axes, 0))
     centre, delta_a, delta_b = _displacements(axes, w_a, t_a, w_b, t_b)
-    slope_a = f.gradient_difference(centre, delta_a)
-    slope_b = f.gradient_difference(centre, delta_b)
+    slope_a = _rise_of_slope(f, t_a, centre, delta_a)
+    slope_b = _rise_of_slope(f, t_b, centre, delta_b)
     cost = _merge_cost(f, w_a, t_a, w_b, t_b)
     change = (
         w_a * jnp.sum(scale_tangent(slope_a, dt_a), axis=event)
@@ -288,6 +288,18 @@ def _merge_cost_jvp(primals, tangents):
         by_parameters = lambda g: _cost_of_displacements(g, w_a, t_a, w_b, t_b)
         change = change + jax.jvp(by_parameters, (f,), (df,))[1]
     return cost, change
+
+
+def _rise_of_slope(f: ConvexFunction, point: Array, centre: Array, delta: Array):
+    """∇f(τ) − ∇f(c), infinite where τ, as given, is at such a boundary of dom f.
+
+    c + δ may miss it by rounding, and log 1e-17 is far from log 0.
+    """
+    rise = f.gradient_difference(centre, delta)
+    if not f.separable:
+        return rise
+    slope = jnp.broadcast_to(f.gradient(point), rise.shape)
+    return jnp.where(jnp.isinf(slope) & (delta != 0), slope, rise)
 
 
 def divergences_from(function: ConvexFunction, x: Array, means: Array) -> Array:

@@ -117,3 +117,12 @@ def test_shares_and_their_derivative(rng, dtype):
     np.testing.assert_allclose(
         jax.jacrev(proportions)(x), jax.jacrev(plain)(x), rtol=1e-4, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("family", ["poisson", "multinomial"])
+def test_every_zero_beside_others_has_slope_minus_infinity(family, dtype):
+    """The mean of a union plus its distance to 0 is 1e-17 as often as 0."""
+    x = jnp.array([[0.0, 2], [1, 1], [0, 4], [3, 5], [0, 1]], dtype)
+    slopes = jax.grad(lambda x: cluster_cost(x, family=family))(x)
+    np.testing.assert_array_equal(jnp.isneginf(slopes), x == 0)
+    assert np.isfinite(slopes[x > 0]).all()
