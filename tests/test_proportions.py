@@ -1,5 +1,7 @@
 """Gradients through the proportions of counts, at zeros of them."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -43,7 +45,7 @@ def test_gradients_are_those_by_hand(name, dtype):
     x, weights = (np.array(part, dtype) for part in ROWS[name])
     wanted = _by_hand(x.astype(float), weights.astype(float))
     assert not np.isnan(wanted).any()
-    tight = {"rtol": 1e-12 if dtype == np.float64 else 2e-5, "atol": 1e-6}
+    tight: Any = {"rtol": 1e-12 if dtype == np.float64 else 2e-5, "atol": 1e-6}
     jitted = jax.jit(jax.grad(_cost))
     np.testing.assert_allclose(jitted(x, weights), wanted, **tight)
     np.testing.assert_allclose(jax.grad(_cost)(x, weights), wanted, **tight)
@@ -54,10 +56,11 @@ def test_gradients_are_those_by_hand(name, dtype):
 def test_costs_of_points_have_the_gradients_of_replay(x64):
     del x64
     x, weights = (np.array(part) for part in ROWS["counts"])
-    wanted, tight = _by_hand(x, weights), {"rtol": 1e-12}
+    wanted = _by_hand(x, weights)
+    tight: Any = {"rtol": 1e-12}
 
     def merging(a, b):
-        parts = {"weights_a": weights[:1], "weights_b": weights[1:]}
+        parts: Any = {"weights_a": weights[:1], "weights_b": weights[1:]}
         return merge_cost(a, b, family="multinomial", **parts)
 
     parts = jax.grad(merging, (0, 1))(x[:1], x[1:])
