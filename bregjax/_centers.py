@@ -23,13 +23,13 @@ def check_center(smoothing: StatisticMap, data_model: DataModel, rows: Array) ->
     """Raise ValueError unless a concrete centre is one of the model's statistics.
 
     A cost may be finite outside the mean domain (an entropy off the simplex), and mean
-    nothing there: Theorem 5.2 wants the centre of a mixture inside, and that of an
-    addition to be a direction in which the domain goes on. On the boundary it passes;
-    what comes of it is seen at the leaves.
+    nothing there: Theorem 5.2 wants the centre of a mixture in the relative interior
+    (one on the boundary leaves points of its own face there), and that of an addition
+    to be a direction in which the domain goes on.
 
     Raises:
-        ValueError: If the centre is not finite, of another form than the statistics, or
-            outside.
+        ValueError: If the centre is not finite, of another form than the statistics,
+            on the boundary or outside.
     """
     if not isinstance(smoothing, Centered):
         return
@@ -51,8 +51,11 @@ def check_center(smoothing: StatisticMap, data_model: DataModel, rows: Array) ->
     smoothing = dataclasses.replace(smoothing, center=center)
     # Weights may be traced all the same: nothing here is to enter that trace.
     with jax.ensure_compile_time_eval():
-        if _is_outside(smoothing, data_model):
+        code = _verdict(smoothing, data_model)
+        if code == Result.OUTSIDE:
             raise ValueError(_message(smoothing, data_model))
+        if code == Result.BOUNDARY and not isinstance(smoothing, Adding):
+            raise ValueError(_boundary_message(smoothing, data_model))
 
 
 def _center_of(data_model: DataModel, rows: Array) -> PyTree:
@@ -74,18 +77,24 @@ def _spread(center: PyTree, statistics: PyTree) -> PyTree:
         return None
 
 
-def _is_outside(smoothing: Centered, data_model: DataModel) -> bool:
-    """Whether both precisions say so.
+def _verdict(smoothing: Centered, data_model: DataModel) -> Result:
+    """OUTSIDE or BOUNDARY where both precisions refuse, else CONVERGED.
 
     float32 forgives the rounding of a centre made in float32; float64 knows better
     where a solver in float32 is at its end.
     """
     host = jax.tree.map(np.asarray, (smoothing, data_model))
+    codes = []
     for wide in (False, True):
         with jax.enable_x64(wide):
-            if int(_code(*host)) != Result.OUTSIDE:
-                return False
-    return True
+            codes.append(int(_code(*host)))
+    low, high = codes
+    refused = (Result.BOUNDARY, Result.OUTSIDE)
+    if low == high == Result.OUTSIDE:
+        return Result.OUTSIDE
+    if low != Result.CONVERGED and high in refused and Result.BOUNDARY in codes:
+        return Result.BOUNDARY
+    return Result.CONVERGED
 
 
 @jax.jit
@@ -94,8 +103,10 @@ def _code(smoothing: Centered, data_model: DataModel) -> Array:
     code = jnp.asarray(int(Result.CONVERGED), jnp.int32)
     adds = isinstance(smoothing, Adding)
     if isinstance(data_model, FunctionModel) and not adds:
-        finite = jnp.isfinite(data_model.function(smoothing.center))
-        return jnp.where(finite, code, Result.OUTSIDE)
+        f, center = data_model.function, smoothing.center
+        steep = jnp.any(jnp.isinf(f.gradient(center)))
+        code = jnp.where(steep, Result.BOUNDARY, code)
+        return jnp.where(jnp.isfinite(f(center)), code, Result.OUTSIDE)
     if not isinstance(data_model, Family):
         return code
     point, start = _as_mean(smoothing.center), data_model.natural_init
@@ -142,6 +153,50 @@ def _message(smoothing: Centered, data_model: DataModel) -> str:
     )
 
 
+def _boundary_message(smoothing: Centered, data_model: DataModel) -> str:
+    name, center = type(data_model).__name__, smoothing.center
+    rule = (
+        "`center` must lie in the relative interior of the mean domain of "
+        f"{name} (Theorem 5.2), as rows on the boundary would stay there"
+    )
+    if isinstance(center, Moments):
+        return (
+            f"{rule}; got the covariance {_show(center.covariance)}, which is "
+            "singular. Take a positive definite one."
+        )
+    if isinstance(data_model, FunctionModel):
+        slopes = np.asarray(data_model.function.gradient(center))
+        entry = _entry(center, slopes)
+        return f"{rule}; got {_show(center)}, on it by {entry}. Take a point inside."
+    if not isinstance(data_model, Family):
+        return f"{rule}; got {_show(center)}."
+    natural = jax.tree.map(np.asarray, _natural(data_model, center))
+    inside = data_model.natural_to_mean(data_model.natural_init)
+    return (
+        f"{rule}; got {_show(center)}, on it by {_entry(center, natural)}. Mix some of "
+        "a mean inside into it, such as "
+        f"family.natural_to_mean(family.natural_init), {_show(inside)}."
+    )
+
+
+@jax.jit
+def _natural(family: Family, center: PyTree) -> PyTree:
+    """The maximiser of ψ*, with infinite or large entries where it runs off."""
+    return family.conjugate(_as_mean(center)).maximiser
+
+
+def _entry(center: PyTree, farthest: PyTree) -> str:
+    """Name and value of the entry of the centre where something is largest."""
+    places = jax.tree_util.tree_leaves_with_path(center)
+    sizes = [np.abs(np.nan_to_num(leaf)) for leaf in jax.tree.leaves(farthest)]
+    leaf = int(np.argmax([np.max(size) for size in sizes]))
+    index = np.unravel_index(np.argmax(sizes[leaf]), np.shape(sizes[leaf]))
+    path, values = places[leaf]
+    place = "".join(f"[{i}]" for i in index)
+    value = np.asarray(values)[index]
+    return f"center{jax.tree_util.keystr(path)}{place} = {value:.6g}"
+
+
 def _adds_up_to_one(smoothing: Centered, family: Family) -> bool:
     """Whether the centre is inside once divided by its sum, and then only."""
     leaves = jax.tree.leaves(smoothing.center)
@@ -151,7 +206,8 @@ def _adds_up_to_one(smoothing: Centered, family: Family) -> bool:
 
     def scaled_is_outside(factor: float) -> bool:
         center = jax.tree.map(lambda leaf: factor / total * leaf, smoothing.center)
-        return _is_outside(dataclasses.replace(smoothing, center=center), family)
+        scaled = dataclasses.replace(smoothing, center=center)
+        return _verdict(scaled, family) == Result.OUTSIDE
 
     return not scaled_is_outside(1) and scaled_is_outside(0.9)
 

@@ -39,6 +39,25 @@ def scale_tangent(slope: Array, tangent: Array) -> Array:
     return (tangent * first) * second
 
 
+def finite_cotangents(x: Array, where: Array) -> Array:
+    """`x` itself; cotangents that are not finite are cut off where it is said.
+
+    For a product with a factor of exactly 0: infinity times that is to be 0, and so is
+    its derivative, inf · 0 already. ±inf counts as the largest float, NaN as 0.
+    """
+
+    def largest(_, cotangent: Array) -> Array:
+        most = jnp.finfo(cotangent.dtype).max
+        finite = jnp.nan_to_num(cotangent, posinf=most, neginf=-most)
+        return jnp.where(where, finite, cotangent)
+
+    identity = lambda vector: vector
+    # A linear system is the one linear map whose transpose can be given.
+    return jax.lax.custom_linear_solve(
+        identity, x, solve=lambda _, right: right, transpose_solve=largest
+    )
+
+
 def _horner(coefficients: Sequence[float], x: Array) -> Array:
     """Polynomial, constant coefficient first."""
     total = jnp.full_like(x, coefficients[-1])
@@ -310,6 +329,28 @@ def _exp_remainder_jvp(primals, tangents):
 def exp_remainder(z: ArrayLike) -> Array:
     """exp(z) − 1 − z ≥ 0 to full relative precision. Elementwise."""
     return _exp_remainder(*float_arrays(z))
+
+
+# --- shares of a total ---------------------------------------------------------------
+
+
+@jax.custom_jvp
+def proportions(x: Array) -> Array:
+    """Shares x / Σx over the last axis, of entries at least 0.
+
+    The derivative of a function g of the shares p is (∂g/∂p_k − Σ p_i ∂g/∂p_i) / Σx,
+    where an infinite slope at a share of 0 is −inf or +inf for its own entry, and
+    counts p_i ∂g/∂p_i = 0 for the others, as p log p does.
+    """
+    return x / jnp.sum(x, -1, keepdims=True)
+
+
+@proportions.defjvp
+def _proportions_jvp(primals, tangents):
+    (x,), (dx,) = primals, tangents
+    share, total = proportions(x), jnp.sum(x, -1, keepdims=True)
+    growth = share * (jnp.sum(dx, -1, keepdims=True) / total)
+    return share, dx / total - finite_cotangents(growth, share == 0)
 
 
 # --- vectors and matrices ------------------------------------------------------------

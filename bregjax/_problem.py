@@ -20,6 +20,8 @@ from bregjax.convex.base import ConvexFunction
 from bregjax.convex.plain import as_convex_function
 from bregjax.data_model import DataModel, FunctionModel
 from bregjax.families import named_family
+from bregjax.families._explain import explain_failure
+from bregjax.families.base import Family
 from bregjax.smoothing import StatisticMap
 
 __all__ = [
@@ -293,11 +295,19 @@ def check_leaves(codes: DataLike, problem: Problem, *, name: str = "x") -> None:
     code = Result(int(np.asarray(codes)[bad[0]]))
     smoothed = "as smoothed" if problem.smoothing is not None else "unsmoothed"
     row = np.array2string(np.asarray(problem.rows[bad[0]]), threshold=8, edgeitems=3)
+    usual = f"{code.sentence} {problem.data_model.smoothing_hint}."
     raise ValueError(
         f"`{name}` has {len(bad)} of {len(np.asarray(codes))} rows, {smoothed}, "
         f"without a finite cost under {model}; the first is row {bad[0]}, {row} "
-        f"({code.name}). {code.sentence} {problem.data_model.smoothing_hint}."
+        f"({code.name}). {_explanation(problem) or usual}"
     )
+
+
+def _explanation(problem: Problem) -> str:
+    """What is wrong with a ψ of the user's own, "" if nothing that is quick to see."""
+    if not isinstance(problem.data_model, Family):
+        return ""
+    return explain_failure(problem.data_model, problem.rows) or ""
 
 
 def check_costs(costs: DataLike, children: DataLike, problem: Problem) -> None:
@@ -305,10 +315,13 @@ def check_costs(costs: DataLike, children: DataLike, problem: Problem) -> None:
     bad = np.flatnonzero(~np.isfinite(np.asarray(costs)))
     if len(bad):
         pair = tuple(int(node) for node in np.asarray(children)[bad[0]])
+        usual = (
+            "`family.check(x)` tells more; smoothing or rescaling the statistics may "
+            "help."
+        )
         raise ArithmeticError(
             f"{len(bad)} of {len(np.asarray(costs))} merge costs could not be "
             f"computed, the first that of nodes {pair}: the conjugate of "
             f"{type(problem.data_model).__name__} did not converge on their union. "
-            "`family.check(x)` tells more; smoothing or rescaling the statistics may "
-            "help."
+            f"{_explanation(problem) or usual}"
         )

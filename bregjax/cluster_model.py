@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from bregjax._numerics import scale_tangent
+from bregjax._numerics import finite_cotangents, scale_tangent
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
@@ -246,13 +246,12 @@ def _weighted_mean_jvp(primals, tangents):
     total = w_a + w_b
     p, q = w_a / total, w_b / total
     difference = t_b - t_a
-    # dq, masked before it meets a difference of zero: a cotangent of ±inf would
-    # otherwise become inf · 0 on its way to the weights. Elsewhere it stays, for second
-    # derivatives by weight and mean.
-    dq = (p * dw_b - q * dw_a) / total
-    dq = jnp.where(edge & (difference == 0), 0, dq + jnp.zeros_like(difference))
+    # A cotangent of ±inf would meet a difference of zero on its way to the weights, and
+    # become inf · 0.
+    moved = (p * dw_b - q * dw_a) / total * difference
+    moved = finite_cotangents(moved, edge & (difference == 0))
     out = weighted_mean(w_a, t_a, w_b, t_b, edge)
-    return out, p * dt_a + q * dt_b + dq * difference
+    return out, p * dt_a + q * dt_b + moved
 
 
 def _displacements(axes, w_a, t_a, w_b, t_b):
@@ -284,8 +283,8 @@ def _merge_cost_jvp(primals, tangents):
     axes = f.event_ndim
     event = tuple(range(-axes, 0))
     centre, delta_a, delta_b = _displacements(axes, w_a, t_a, w_b, t_b)
-    slope_a = f.gradient_difference(centre, delta_a)
-    slope_b = f.gradient_difference(centre, delta_b)
+    slope_a = _rise_of_slope(f, t_a, centre, delta_a)
+    slope_b = _rise_of_slope(f, t_b, centre, delta_b)
     cost = _merge_cost(f, w_a, t_a, w_b, t_b)
     change = (
         w_a * jnp.sum(scale_tangent(slope_a, dt_a), axis=event)
@@ -297,6 +296,18 @@ def _merge_cost_jvp(primals, tangents):
         by_parameters = lambda g: _cost_of_displacements(g, w_a, t_a, w_b, t_b)
         change = change + jax.jvp(by_parameters, (f,), (df,))[1]
     return cost, change
+
+
+def _rise_of_slope(f: ConvexFunction, point: Array, centre: Array, delta: Array):
+    """∇f(τ) − ∇f(c), infinite where τ, as given, is at such a boundary of dom f.
+
+    c + δ may miss it by rounding, and log 1e-17 is far from log 0.
+    """
+    rise = f.gradient_difference(centre, delta)
+    if not f.separable:
+        return rise
+    slope = jnp.broadcast_to(f.gradient(point), rise.shape)
+    return jnp.where(jnp.isinf(slope) & (delta != 0), slope, rise)
 
 
 def divergences_from(function: ConvexFunction, x: Array, means: Array) -> Array:

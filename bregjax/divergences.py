@@ -8,9 +8,8 @@ import jax.numpy as jnp
 
 from bregjax._numerics import float_arrays
 from bregjax._typing import Array, ArrayLike
-from bregjax.convex import ConvexFunction, directional_derivative
-from bregjax.convex.base import over_batch
-from bregjax.convex.remainder import bregman_remainder
+from bregjax.convex import ConvexFunction
+from bregjax.convex.plain import as_convex_function
 
 # A pairwise block holds about this many differences of coordinates at once.
 _BLOCK_ENTRIES = 2**22
@@ -52,11 +51,9 @@ def bregman_divergence(
     References:
         Telgarsky and Dasgupta (2012), Definition 2.1.
     """
-    if isinstance(f, ConvexFunction):
-        x, y = _points(x, y, f.event_ndim)
-        return f.remainder(y, x - y, x=x)
-    x, y = _points(x, y, 1)
-    return over_batch(lambda a, b: _plain_divergence(f, a, b), 1, x, y)
+    f = as_convex_function(f)
+    x, y = _points(x, y, f.event_ndim)
+    return f.remainder(y, x - y, x=x)
 
 
 def gordon_divergence(
@@ -234,21 +231,3 @@ def _mean(x: Array, weights: Array) -> Array:
     """
     share = (weights / jnp.sum(weights)).reshape((-1,) + (1,) * (x.ndim - 1))
     return jnp.sum(jnp.where(share == 0, 0, share * x), 0)
-
-
-def _plain_divergence(f: Callable[[Array], Array], x: Array, y: Array) -> Array:
-    """B_f(x, y) of single points of a plain function.
-
-    Definition 2.1 stands at kinks; where f'(y; v) = −f'(y; −v) to rounding, the
-    remainder that does not cancel takes its place.
-    """
-    step = x - y
-    start, end = f(y), f(x)
-    back = directional_derivative(f, y, -step)
-    ahead = directional_derivative(f, y, step)
-    eps = jnp.finfo(x.dtype).eps
-    straight = jnp.abs(back + ahead) <= 64 * eps * (jnp.abs(back) + jnp.abs(ahead))
-    outside = jnp.isposinf(start) | jnp.isposinf(end)
-    defined = jnp.where(outside, 0, end) - jnp.where(outside, 0, start) + back
-    value = jnp.where(straight, bregman_remainder(f, y, step), defined)
-    return jnp.where(outside, jnp.inf, jnp.maximum(value, 0))

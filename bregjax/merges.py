@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from bregjax._numerics import finite_cotangents
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 
@@ -37,7 +38,8 @@ class Merges:
     @property
     def unions(self) -> Array:
         """The numbers of the nodes that the merges make, `[t]`."""
-        return self.first + jnp.arange(self.children.shape[0])
+        steps = jnp.arange(self.children.shape[0], dtype=jnp.int32)
+        return jnp.asarray(self.first, jnp.int32) + steps
 
     def parts(self, nodes: PyTree) -> tuple[PyTree, PyTree]:
         """The two parts of each merge, `[t, ...]` each, from nodes `[L + t, ...]`."""
@@ -83,17 +85,20 @@ class Merges:
         axes = leaves.ndim - 1
         p, q = (_expand(w / (w_a + w_b), axes) for w in (w_a, w_b))
         right = self._placed(leaves, added)
+        still = None
         if rigid is not None and self.children.shape[0]:
             fixed = jax.lax.stop_gradient((p, q, right))
             nodes = _Averages(*fixed[:2]).upwards(self, fixed[2])
             (a, b), (stiff, _) = self.parts(nodes), self.parts(rigid(nodes))
-            q = jnp.where(stiff & (a == b), jax.lax.stop_gradient(q), q)
-        return _solve(self, _Averages(p, q), right)
+            still = stiff & (a == b)
+        return _solve(self, _Averages(p, q, still), right)
 
     def _placed(self, leaves: Array, added: Array | None) -> Array:
         """What each node has of its own, `[L + t, ...]`."""
         extra = self.children.shape[0]
-        is_leaf = _expand(jnp.arange(leaves.shape[0]) < self.first, leaves.ndim - 1)
+        places = jnp.arange(leaves.shape[0], dtype=jnp.int32)
+        is_leaf = places < jnp.asarray(self.first, jnp.int32)
+        is_leaf = _expand(is_leaf, leaves.ndim - 1)
         room = jnp.zeros((extra, *leaves.shape[1:]), leaves.dtype)
         own = jnp.concatenate([jnp.where(is_leaf, leaves, 0), room])
         return own if added is None else own.at[self.unions].set(added)
@@ -114,14 +119,21 @@ class _Sums:
 
 @dataclass(frozen=True)
 class _Averages:
-    """Unions are averages of their parts, of shares p and q `[t, ...]`."""
+    """Unions are averages of their parts, of shares p and q `[t, ...]`.
+
+    Where `still`, parts agree and cotangents may be infinite: q has no part in these.
+    """
 
     p: Array
     q: Array
+    still: Array | None = None
 
     def of(self, a: Array, b: Array) -> Array:
         # By q alone, so that its derivative is b − a and has no part that cancels.
-        return a + self.q * (b - a)
+        change = self.q * (b - a)
+        if self.still is not None:
+            change = finite_cotangents(change, self.still)
+        return a + change
 
     def upwards(self, merges: Merges, own: Array) -> Array:
         def average(t, a, b):

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from bregjax.convex import NegativeEntropy
 from bregjax.families import ExponentialFamily
 from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.moments import Moments, pool
@@ -274,6 +275,37 @@ def test_centres_outside_the_mean_domain_are_refused(make, family, x, center, me
     assert str(error.value).startswith("`center` must")
 
 
+@pytest.mark.parametrize("make", [mixing, pseudo_count])
+@pytest.mark.parametrize(
+    ("family", "x", "center", "message"),
+    [
+        ("multinomial", PROPORTIONS, [1.0, 0, 0], r"center\[1\] = 0\. Mix some of"),
+        ("multinomial", PROPORTIONS, [0.5, 0.5, 0], r"center\[2\] = 0\."),
+        # In float64 these do not add up to 1.
+        ("multinomial", PROPORTIONS, np.float32([1 / 3, 0, 2 / 3]), r"center\[1\] = 0"),
+        ("bernoulli", COUNTS > 1, [0.5, 1.0], r"center\[1\] = 1\."),
+        ("poisson", COUNTS, [0.0, 5.0], r"center\[0\] = 0\."),
+        ("exponential", COUNTS, [3.0, 0.0], r"center\[1\] = 0\."),
+        ("gamma", COUNTS, (np.zeros(2), np.array([2.0, 1.0])), r"center\[.\]\[1\] = "),
+        (TRUNCATED, COUNTS, [1.0, 2.0], r"center\[0\] = 1\."),
+        (NegativeEntropy(), PROPORTIONS, [0.5, 0.5, 0], r"center\[2\] = 0\."),
+        (
+            "gaussian",
+            COUNTS,
+            Moments(np.ones(2), np.diag([1.0, 0.0]), "full"),  # pyright: ignore[reportArgumentType]
+            "singular. Take a positive definite one",
+        ),
+    ],
+)
+def test_centres_on_the_boundary_are_refused(make, family, x, center, message):
+    """Theorem 5.2: rows on the centre's face would stay on the boundary."""
+    smoothing = make(_numbers(center), 0.01)
+    with pytest.raises(ValueError, match=message) as error:
+        agglomerate(np.asarray(x, float), family=family, smoothing=smoothing)
+    text = str(error.value)
+    assert text.startswith("`center` must lie in the relative interior of the mean")
+
+
 def _numbers(center):
     return np.array(center) if isinstance(center, list) else center
 
@@ -309,9 +341,9 @@ def test_directions_that_lead_out_of_the_mean_domain_are_refused(family, x, cent
 @pytest.mark.parametrize(
     ("family", "x", "smoothing"),
     [
-        # Of single precision, on the boundary, one number for all columns, of 49,999.
+        # Of single precision, near the boundary, one number for all columns, of 49,999.
         ("multinomial", PROPORTIONS, mixing(jnp.ones(3) / 3, 0.1)),
-        ("multinomial", PROPORTIONS, mixing(np.array([0.5, 0.5, 0]), 0.1)),
+        ("multinomial", PROPORTIONS, mixing(np.array([0.5, 0.5 - 1e-9, 1e-9]), 0.1)),
         ("bernoulli", COUNTS > 1, mixing(0.5, 0.1)),
         ("multinomial", np.eye(2, 49_999), bernstein(49_999, 10)),
         ("poisson", COUNTS, adding(np.array([1.0, 0.5]), 0.1)),

@@ -1,5 +1,6 @@
 """A plain JAX function as a convex function."""
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
@@ -10,11 +11,12 @@ import jax.numpy as jnp
 from bregjax._numerics import float_arrays
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, ArrayLike
+from bregjax.convex._directional.walk import has_kink
 from bregjax.convex.base import ConvexFunction, over_batch
 from bregjax.convex.conjugation import conjugate
 from bregjax.convex.directional import directional_derivative
 
-__all__ = ["PlainFunction", "as_convex_function", "straight"]
+__all__ = ["PlainFunction", "as_convex_function", "by_gradients", "straight"]
 
 
 @final
@@ -26,9 +28,11 @@ class PlainFunction(ConvexFunction):
     Attributes:
         function: From a vector `[n]` to a scalar; inf or NaN outside its domain.
             Static: one function object compiles once, a fresh lambda each time.
+        kinks: Whether remainders follow Definition 2.1 at kinks (see `by_gradients`).
     """
 
     function: Callable[[Array], Array] = jax.tree.static()
+    kinks: bool = jax.tree.static(default=True)
 
     def _value(self, x: Array) -> Array:
         value = over_batch(self.function, 1, x)
@@ -40,6 +44,19 @@ class PlainFunction(ConvexFunction):
     def _slope(self, x: Array, v: Array) -> Array:
         along = lambda point, step: directional_derivative(self.function, point, step)
         return over_batch(along, 1, x, v)
+
+    def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
+        smooth = super()._remainder(y, delta, x)
+        if not (self.kinks and self._may_have_kinks(y)):
+            return smooth
+        end = y + delta if x is None else x
+        correct = lambda *point: _at_kinks(self.function, *point)
+        return over_batch(correct, 1, y, delta, end, smooth[..., None])
+
+    def _may_have_kinks(self, y: Array) -> bool:
+        """Whether there is a kink in the code of the function, met or not."""
+        point = jax.ShapeDtypeStruct(y.shape[-1:], y.dtype)
+        return has_kink(jax.make_jaxpr(self.function)(point))
 
     def conjugate(self) -> "PlainFunction":
         """f* by the solver, started at 0."""
@@ -54,6 +71,46 @@ class PlainFunction(ConvexFunction):
 def as_convex_function(f: ConvexFunction | Callable[[Array], Array]) -> ConvexFunction:
     """`f` itself if it is of the stock, else wrapped."""
     return f if isinstance(f, ConvexFunction) else PlainFunction(f)
+
+
+def by_gradients(f: ConvexFunction) -> ConvexFunction:
+    """The function with remainders by its gradient alone, too small at kinks.
+
+    For a search among costs that is checked for kinks afterwards: what is chosen by
+    costs that are too small at kinks, and meets no kink, is chosen by the true ones.
+    """
+    return dataclasses.replace(f, kinks=False) if isinstance(f, PlainFunction) else f
+
+
+def _at_kinks(
+    f: Callable[[Array], Array], y: Array, delta: Array, x: Array, smooth: Array
+) -> Array:
+    """B_f(x, y) by Definition 2.1 where y is a kink, elsewhere the remainder given.
+
+    At a kink the remainder by the gradient lacks f'(y; −δ) + ⟨∇f(y), δ⟩ > 0. JAX's
+    forward derivative picks the subgradient that its gradient does, so that away from
+    kinks both slopes round alike, and nothing is added. NaN where the one-sided
+    derivative is not decided.
+    """
+    (smooth,) = smooth
+    value, chosen = jax.jvp(f, (y,), (-delta,))
+    slope = directional_derivative(f, y, -delta)
+    excess = slope - chosen
+    eps = jnp.finfo(y.dtype).eps
+    # Slopes that tie in a smooth function (the maximum inside logsumexp) differ by
+    # rounding: of the slopes, or, where these cancel, of the change of f along δ.
+    size = jnp.max(jnp.abs(y))
+    share = jnp.minimum(jnp.max(jnp.abs(delta)) / jnp.where(size > 0, size, 1), 1)
+    change = jnp.where(jnp.isfinite(value), jnp.abs(value), 0) * share
+    slopes = jnp.abs(slope) + jnp.abs(chosen)
+    rounding = jnp.maximum(jnp.sqrt(eps) * slopes, 64 * eps * change)
+    kinked = (excess > rounding) | jnp.isposinf(slope)
+    undecided = jnp.isnan(slope) & ~jnp.isnan(chosen)
+    remainder = jnp.where(kinked | undecided, smooth + excess, smooth)
+    # No gradient at all (of a norm at 0), but a one-sided derivative.
+    defined = jnp.maximum(f(x) - value + slope, 0)
+    remainder = jnp.where(jnp.isnan(smooth), defined, remainder)
+    return jnp.where(jnp.isposinf(smooth), smooth, remainder)
 
 
 def straight(

@@ -9,13 +9,13 @@ from jax.flatten_util import ravel_pytree
 
 from bregjax._result import Result
 from bregjax._typing import Array
-from bregjax.families._check_psi import Landscape, psi_gradients, psi_values
 from bregjax.families._finding import Finding
+from bregjax.families._landscape import Landscape, psi_gradients, psi_values
 
 if TYPE_CHECKING:
     from bregjax.families.base import Family
 
-__all__ = ["DataView", "check_data", "check_precision"]
+__all__ = ["DataView", "check_data", "check_precision", "check_statistic"]
 
 _MOST_ROWS = 200
 _SUBSETS = 8
@@ -69,24 +69,30 @@ def check_data(
     family: "Family", x: Any, seen: Landscape, rng: np.random.Generator
 ) -> tuple[list[Finding], DataView | None]:
     """Findings on the data; None in place of a view if there is nothing to solve."""
-    statistics = np.asarray(_statistics(family, x))
-    bad = np.asarray(~np.isfinite(statistics).all(axis=1))
-    if bad.any():
-        row = int(np.argmax(bad))
-        finding = Finding(
-            "statistic",
-            passed=False,
-            sentence=f"T(x) is not finite in {bad.sum()} of {len(bad)} rows, the first "
-            f"of them row {row}, {np.asarray(x[row])}. Drop such rows, or write T so "
-            "that it is finite on the sample space.",
-        )
-        return [finding], None
-    fits = Finding(
-        "statistic", passed=True, sentence="T(x) fits θ and is finite in every row."
-    )
+    fits, statistics = check_statistic(family, x)
+    if not fits.passed:
+        return [fits], None
     view = _view(family, statistics, seen, rng)
     findings = [fits, _describe_rows(family, x, view), _check_solver(view)]
     return [*findings, _check_round_trip(family, view)], view
+
+
+def check_statistic(family: "Family", x: Any) -> tuple[Finding, np.ndarray]:
+    """Whether T is finite in every row, and T of the rows, `[m, n]`."""
+    statistics = np.asarray(_statistics(family, x))
+    bad = np.asarray(~np.isfinite(statistics).all(axis=1))
+    if not bad.any():
+        sentence = "T(x) fits θ and is finite in every row."
+        return Finding("statistic", passed=True, sentence=sentence), statistics
+    row = int(np.argmax(bad))
+    finding = Finding(
+        "statistic",
+        passed=False,
+        sentence=f"T(x) is not finite in {bad.sum()} of {len(bad)} rows, the first "
+        f"of them row {row}, {np.asarray(x[row])}. Drop such rows, or write T so "
+        "that it is finite on the sample space.",
+    )
+    return finding, statistics
 
 
 def _view(

@@ -1,109 +1,19 @@
 """Tests of ψ by itself: finite, convex, overcomplete, separable."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import jax
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
-from bregjax._typing import Array
 from bregjax.families._finding import Finding
+from bregjax.families._landscape import Landscape, psi_gradients, psi_values
 
 if TYPE_CHECKING:
     from bregjax.families.base import Family
 
-__all__ = ["Landscape", "check_psi", "survey"]
+__all__ = ["check_chords", "check_psi", "check_separable", "check_start"]
 
-_RADII = (0.3, 1.0, 3.0)  # in standard deviations of the statistic, inverted
-_LARGE = 200  # parameters from which fewer points are looked at
 _NULL = 1e-12  # scaled curvatures under this are none
 _MOST_NAMED = 4
-
-
-@dataclass(frozen=True)
-class Landscape:
-    """ψ, ∇ψ and ∇²ψ at the start (first) and at random points around it.
-
-    Attributes:
-        points: θ raveled, `[k, n]`, all with ψ finite.
-        values: `[k]`.
-        gradients: `[k, n]`.
-        hessians: `[k, n, n]`.
-        names: Of the n coordinates.
-    """
-
-    points: np.ndarray
-    values: np.ndarray
-    gradients: np.ndarray
-    hessians: np.ndarray
-    names: tuple[str, ...]
-
-    @property
-    def whole(self) -> np.ndarray:
-        """Whether the Hessian is finite, `[k]`."""
-        return np.asarray(np.isfinite(self.hessians).all(axis=(1, 2)))
-
-
-def psi_at(family: "Family", theta: Array) -> Array:
-    """ψ of a raveled θ, scalar."""
-    _, unravel = ravel_pytree(family.natural_init)
-    return family.log_partition(unravel(theta))
-
-
-@jax.jit
-def psi_values(family: "Family", points: Array) -> Array:
-    """ψ at points `[k, n]`."""
-    return jax.vmap(lambda theta: psi_at(family, theta))(points)
-
-
-@jax.jit
-def psi_gradients(family: "Family", points: Array) -> Array:
-    """∇ψ at points `[k, n]`."""
-    return jax.vmap(jax.grad(lambda theta: psi_at(family, theta)))(points)
-
-
-@jax.jit
-def _hessians(family: "Family", points: Array) -> Array:
-    hessian = jax.hessian(lambda theta: psi_at(family, theta))
-    return jax.lax.map(hessian, points)
-
-
-def survey(family: "Family", rng: np.random.Generator) -> Landscape:
-    """Look at ψ at its start and at random points, drawn in where ψ is not finite."""
-    start, _ = ravel_pytree(family.natural_init)
-    start = np.asarray(start, np.float64)
-    count = 24 if start.size <= _LARGE else 6
-    hessian = np.asarray(_hessians(family, start[None]))[0]
-    curvature = np.abs(np.diagonal(hessian))
-    usable = np.isfinite(curvature) & (curvature > 0)
-    unit = np.where(usable, 1 / np.sqrt(np.where(usable, curvature, 1)), 1)
-    radii = np.resize(_RADII, count)[:, None]
-    moves = radii * unit * rng.normal(size=(count, start.size))
-    for _ in range(40):
-        lost = ~np.isfinite(np.asarray(psi_values(family, start + moves)))
-        if not lost.any():
-            break
-        moves = np.where(lost[:, None], moves / 2, moves)
-    points = np.concatenate([start[None], start + moves])
-    return Landscape(
-        points,
-        np.asarray(psi_values(family, points)),
-        np.asarray(psi_gradients(family, points)),
-        np.asarray(_hessians(family, points)),
-        coordinate_names(family.natural_init),
-    )
-
-
-def coordinate_names(natural: Any) -> tuple[str, ...]:
-    """A name for each of the n coordinates of θ: `θ[0]`, `θ[1][2, 0]`."""
-    names = []
-    for path, leaf in jax.tree_util.tree_leaves_with_path(natural):
-        prefix = "θ" + jax.tree_util.keystr(path)
-        for index in np.ndindex(np.shape(leaf)):
-            place = ", ".join(map(str, index))
-            names.append(f"{prefix}[{place}]" if index else prefix)
-    return tuple(names)
 
 
 def check_psi(family: "Family", seen: Landscape, rng: np.random.Generator):
@@ -112,7 +22,7 @@ def check_psi(family: "Family", seen: Landscape, rng: np.random.Generator):
     Returns:
         The findings, and the overcomplete directions `[r, n]` as readable rows.
     """
-    start = _check_start(seen)
+    start = check_start(seen)
     if not start.passed:
         return [start], np.zeros((0, seen.points.shape[1]))
     null = _common_null(seen)
@@ -120,11 +30,11 @@ def check_psi(family: "Family", seen: Landscape, rng: np.random.Generator):
     directions = _readable(null)
     findings.append(_describe_null(directions, seen.names))
     if seen.points.shape[1] > 1:
-        findings.append(_check_separable(family, seen, rng))
+        findings.append(check_separable(family, seen, rng))
     return findings, directions
 
 
-def _check_start(seen: Landscape) -> Finding:
+def check_start(seen: Landscape) -> Finding:
     bad = ~np.isfinite(seen.gradients[0])
     if not np.isfinite(seen.values[0]):
         return Finding(
@@ -152,34 +62,45 @@ def _check_start(seen: Landscape) -> Finding:
     return Finding("start", passed=True, sentence="ψ and ∇ψ are finite at the start.")
 
 
-def _check_convex(family: "Family", seen: Landscape) -> Finding:
-    """By midpoints of segments, by monotone gradients, and by eigenvalues."""
-    remedy = (
-        "A log-partition function is convex on all of its domain: check its sign and "
-        "its formula, and return inf outside the domain, jnp.where(inside, ψ, jnp.inf)."
-    )
-    a, b = seen.points[:-1], seen.points[1:]
+_CONVEX = (
+    "A log-partition function is convex on all of its domain: check its sign and its "
+    "formula, and return inf outside the domain, jnp.where(inside, ψ, jnp.inf)."
+)
+
+
+def check_chords(family: "Family", seen: Landscape) -> Finding:
+    """By midpoints of segments, and by gradients that must be monotone."""
+    a, b = seen.points, np.roll(seen.points, -1, axis=0)
     middle = np.asarray(psi_values(family, (a + b) / 2))
-    ends = seen.values[:-1] + seen.values[1:]
+    next_value = np.roll(seen.values, -1)
     if not np.isfinite(middle).all():
         return Finding(
             "convex",
             passed=False,
             sentence="ψ is not finite between two points where it is finite: its "
-            f"domain is not convex. {remedy}",
+            f"domain is not convex. {_CONVEX}",
         )
-    size = np.abs(seen.values[:-1]) + np.abs(seen.values[1:]) + np.abs(middle)
-    bulge = middle - ends / 2 > 1e-10 * (size + 1e-3)
-    steps = np.einsum("kn,kn->k", np.diff(seen.gradients, axis=0), b - a)
-    terms = np.einsum("kn,kn->k", np.abs(seen.gradients[1:]), np.abs(b - a))
+    size = np.abs(seen.values) + np.abs(next_value) + np.abs(middle)
+    bulge = middle - (seen.values + next_value) / 2 > 1e-10 * (size + 1e-3)
+    next_slope = np.roll(seen.gradients, -1, axis=0)
+    steps = np.einsum("kn,kn->k", next_slope - seen.gradients, b - a)
+    terms = np.einsum("kn,kn->k", np.abs(next_slope), np.abs(b - a))
     bulge |= steps < -1e-8 * terms
     if bulge.any():
         return Finding(
             "convex",
             passed=False,
             sentence=f"ψ is not convex: on {bulge.sum()} of {len(bulge)} random "
-            f"segments around the start it lies above its chord. {remedy}",
+            f"segments around the start it lies above its chord. {_CONVEX}",
         )
+    return Finding("convex", passed=True, sentence="ψ lies below its chords.")
+
+
+def _check_convex(family: "Family", seen: Landscape) -> Finding:
+    """By chords, and by eigenvalues."""
+    chords = check_chords(family, seen)
+    if not chords.passed:
+        return chords
     whole = seen.whole
     least = np.array([_scaled_eigh(h)[0].min() for h in seen.hessians[whole]])
     if (least < -1e-6).any():
@@ -188,7 +109,7 @@ def _check_convex(family: "Family", seen: Landscape) -> Finding:
             passed=False,
             sentence=f"∇²ψ has a negative eigenvalue ({least.min():.2g} in units of "
             f"its diagonal) at {np.sum(least < -1e-6)} of {len(least)} points. "
-            f"{remedy}",
+            f"{_CONVEX}",
         )
     if not whole.all():
         return Finding(
@@ -313,16 +234,15 @@ def _describe_null(directions: np.ndarray, names: tuple[str, ...]) -> Finding:
     )
 
 
-def _check_separable(
+def check_separable(
     family: "Family", seen: Landscape, rng: np.random.Generator
 ) -> Finding:
     """Whether ∂ψ/∂θ_i depends on θ_i alone: some coordinates redrawn, others kept."""
-    k, n = seen.points.shape
-    keep = rng.uniform(size=(k - 1, n)) < 0.5
-    mixed = np.where(keep, seen.points[:-1], seen.points[1:])
+    keep = rng.uniform(size=seen.points.shape) < 0.5
+    mixed = np.where(keep, seen.points, np.roll(seen.points, -1, axis=0))
     slopes = np.asarray(psi_gradients(family, mixed))
-    gap = np.abs(slopes - seen.gradients[:-1])
-    size = np.abs(slopes) + np.abs(seen.gradients[:-1]) + 1e-12
+    gap = np.abs(slopes - seen.gradients)
+    size = np.abs(slopes) + np.abs(seen.gradients) + 1e-12
     known = np.isfinite(gap)
     holds = not (keep & known & (gap > 1e-9 * size)).any()
     if family.separable:

@@ -158,7 +158,7 @@ class FullScreen(Screen):
         size = size + b.weight * jnp.abs(b.marginal_log_det)
         size = size + total * (dim + jnp.abs(log_det))
         size = size + total * (dim + 1) * jnp.sum(variances / pivots, axis=-1)
-        rounding = 16 * jnp.finfo(size.dtype).eps * size
+        rounding = 16 * float(jnp.finfo(size.dtype).eps) * size
         return 0.5 * (total * log_det - parts - rounding)
 
     def against(self, rows: FullFeatures) -> Callable[[FullFeatures], Array]:
@@ -170,7 +170,7 @@ class FullScreen(Screen):
 
         def bound(columns: FullFeatures) -> Array:
             columns_alike = jnp.all(columns.alike)
-            case = columns_alike.astype(int) + (rows_alike & columns_alike)
+            case = columns_alike.astype(int) + (rows_alike & columns_alike).astype(int)
             return jax.lax.switch(case, (to_any, to_alike, among_alike), columns)
 
         return bound
@@ -183,7 +183,7 @@ class FullScreen(Screen):
             distances = distances.astype(self.root.dtype)
             distances = _less_whitening(distances, self.root, rows.mean, columns.mean)
             cost = self.like.weight[0] * jnp.log1p(distances / 4)
-            return cost * (1 - 64 * jnp.finfo(cost.dtype).eps)
+            return cost * (1 - 64 * float(jnp.finfo(cost.dtype).eps))
 
         return bound
 
@@ -224,7 +224,7 @@ def _less_whitening(distances: Array, root: Array, a: Array, b: Array) -> Array:
     """
     reach = lambda mean: jnp.sqrt(jnp.sum(mean**2, axis=-1))
     size = jnp.sqrt(jnp.sum(root**2, axis=(-2, -1)))
-    n, eps = root.shape[-1], jnp.finfo(root.dtype).eps
+    n, eps = root.shape[-1], float(jnp.finfo(root.dtype).eps)
     size = jnp.broadcast_to(size, a.shape[:1])[:, None]
     error = (n + 4) * eps * size * (reach(a)[:, None] + reach(b)[None])
     eta = jnp.sqrt(jnp.sqrt(eps))
@@ -304,7 +304,7 @@ def _log_det_of(entry: Callable[[int, int], Array], dim: int) -> tuple[Array, Ar
     product = functools.reduce(operator.mul, pivots)
     valid = functools.reduce(jnp.logical_and, [pivot > 0 for pivot in pivots])
     logs = jnp.where(valid & (product < jnp.inf), jnp.log(product), jnp.nan)
-    eps = jnp.finfo(product.dtype).eps
+    eps = float(jnp.finfo(product.dtype).eps)
     spread = functools.reduce(operator.mul, ratios)
     error = 12 * (dim + 1) * dim**2 * eps * spread + 4 * eps * jnp.abs(logs)
     return logs, error

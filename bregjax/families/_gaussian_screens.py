@@ -59,7 +59,7 @@ class DiagonalScreen(Screen):
         mean = mean.astype(dtype)
         reach = jnp.sum(jnp.abs(mean) / jnp.sqrt(variance), axis=-1)
         logs = jnp.sum(jnp.log(variance), axis=-1) + in_range(variance)
-        error = 8 * jnp.finfo(dtype).eps * reach
+        error = 8 * float(jnp.finfo(dtype).eps) * reach
         return state.weight.astype(dtype), mean, variance, logs, error
 
     def against(self, rows: tuple[Array, ...]) -> Callable[[tuple[Array, ...]], Array]:

@@ -122,10 +122,12 @@ def _slope(family: "Family", part: NaturalState, c: NaturalState) -> Array:
     if not family.separable:
         return slope
     edge = _at_edge(family, part)
-    slope = jnp.where(edge, jnp.sign(slope) * jnp.inf, slope)
+    inside = jnp.where(edge, 0, slope)
     # Where means agree the slope is 0, on the boundary as a constant: inside it has a
     # derivative, the curvature of ψ*.
-    rest = jnp.where(edge, 0, slope - jax.lax.stop_gradient(slope))
+    rest = inside - jax.lax.stop_gradient(inside)
+    steep = jnp.where(part.mean > c.mean, jnp.inf, -jnp.inf)
+    slope = jnp.where(edge, steep, inside)
     return jnp.where(part.mean == c.mean, rest, slope)
 
 

@@ -52,13 +52,13 @@ class NaturalState:
 
 
 def unsolved(weight: Array, mean: Array, start: Array) -> NaturalState:
-    """A state whose natural parameters are no more than where to start."""
+    """A state whose natural parameters are where to start, its value inf so far."""
     lead = mean.shape[:-1]
     return NaturalState(
         weight,
         mean,
         jnp.broadcast_to(start, mean.shape),
-        jnp.full(lead, jnp.nan, mean.dtype),
+        jnp.full(lead, jnp.inf, mean.dtype),
         jnp.full(lead, Result.STEP_LIMIT, jnp.int32),
     )
 

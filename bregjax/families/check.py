@@ -12,8 +12,9 @@ from bregjax._checks import is_concrete
 from bregjax._result import Result
 from bregjax._typing import ArrayLike, DataLike
 from bregjax.families._check_data import DataView, check_data, check_precision
-from bregjax.families._check_psi import check_psi, survey
+from bregjax.families._check_psi import check_psi
 from bregjax.families._finding import Finding
+from bregjax.families._landscape import survey
 
 if TYPE_CHECKING:
     from bregjax.families.base import Family

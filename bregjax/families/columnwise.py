@@ -12,6 +12,7 @@ from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.convex import ConjugateSolution
+from bregjax.families._params import split
 from bregjax.families.base import Family
 from bregjax.families.columns_model import ColumnsModel
 from bregjax.families.exponential_family import ExponentialFamily
@@ -74,12 +75,12 @@ class Columnwise(Family):
             )
         self.family = family
         self.dim = dim
-        self.params = jax.tree.map(float_array, params)
+        self.params = None if params is None else split(params)[0]
         if params is not None:
             self._check_params()
 
     def _check_params(self) -> None:
-        wanted = jax.tree.structure(self.family.params)
+        wanted = jax.tree.structure(split(self.family.params)[0])
         got = jax.tree.structure(self.params)
         if wanted != got:
             raise ValueError(

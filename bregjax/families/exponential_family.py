@@ -9,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import float_array, is_concrete
-from bregjax._typing import Array, ArrayLike, DataLike, PyTree
+from bregjax._typing import Array, DataLike, PyTree
+from bregjax.families._params import in_words, joined, name_of, split
 from bregjax.families.base import Family
 
 __all__ = ["ExponentialFamily"]
 
 
-@jax.tree_util.register_pytree_node_class
+@jax.tree_util.register_pytree_with_keys_class
 class ExponentialFamily(Family):
     """The exponential family of a log-partition function ψ and a statistic T.
 
@@ -31,9 +32,12 @@ class ExponentialFamily(Family):
         natural_init: A θ inside dom ψ, where the solver starts: an array or a pytree.
         log_base_measure: log h, from one row to a scalar; 0 if None. Clustering does
             not need it, `log_prob` and likelihoods do.
-        params: Parameters of ψ itself (a dispersion, a matrix), any pytree of arrays;
-            costs differentiate with respect to them, and new values do not recompile.
-            T and log h get them too if they have a second argument without a default.
+        params: Parameters of ψ itself (a dispersion, a matrix, a module), any pytree;
+            costs differentiate with respect to its arrays and numbers, and new values
+            of them do not recompile. Other leaves (functions, names, Python bools) are
+            part of the structure: new ones recompile, and those that can't be hashed
+            are compared by identity. T and log h get the parameters too if they have a
+            second argument without a default.
         separable: Whether ψ(θ) = Σ ψ_i(θ_i): the solver then works a coordinate at a
             time, without matrices. A wrong claim gives wrong costs; `check` tests it.
 
@@ -71,7 +75,7 @@ class ExponentialFamily(Family):
                 raise TypeError(f"`{name}` must be a function; got {function!r}.")
         self._functions = (log_partition, sufficient_statistics, log_base_measure)
         self._natural_init = jax.tree.map(float_array, natural_init)
-        self.params = jax.tree.map(_kept, params)
+        self._arrays, self._rest = split(params)
         self._separable = bool(separable)
         self._check_start()
 
@@ -90,21 +94,55 @@ class ExponentialFamily(Family):
             )
 
     def tree_flatten(self):
-        """Leaves: the start and the parameters of ψ."""
-        return (self._natural_init, self.params), (self._functions, self._separable)
+        """Leaves: the start, and the arrays among the parameters of ψ."""
+        aux = (self._functions, self._separable, self._rest)
+        return (self._natural_init, self._arrays), aux
+
+    def tree_flatten_with_keys(self):
+        """The same with names, `.natural_init` and `.params`."""
+        children, aux = self.tree_flatten()
+        names = ("natural_init", "params")
+        return tuple(
+            zip(map(jax.tree_util.GetAttrKey, names), children, strict=True)
+        ), aux
 
     @classmethod
     def tree_unflatten(cls, aux: Any, children: Any) -> "ExponentialFamily":
         """Rebuild without checks."""
         family = object.__new__(cls)
-        family._functions, family._separable = aux
-        family._natural_init, family.params = children
+        family._functions, family._separable, family._rest = aux
+        family._natural_init, family._arrays = children
         return family
 
     def with_params(self, params: PyTree) -> "ExponentialFamily":
-        """The family with other parameters, of the same structure; unchecked."""
-        leaves, aux = self.tree_flatten()
-        return self.tree_unflatten(aux, (leaves[0], params))
+        """The family with other arrays among its parameters; unchecked.
+
+        Args:
+            params: Of the structure of `params`. Leaves that are no numbers stay those
+                of this family, and may be None.
+        """
+        (init, _), aux = self.tree_flatten()
+        return self.tree_unflatten(aux, (init, split(params)[0]))
+
+    def __repr__(self) -> str:
+        """The functions by name, the numbers by type and shape."""
+        names = ("log_partition", "sufficient_statistics", "log_base_measure")
+        parts = [
+            f"{name}={name_of(function)}"
+            for name, function in zip(names, self._functions, strict=True)
+            if function is not None
+        ]
+        parts.insert(2, f"natural_init={in_words(self._natural_init)}")
+        if self.params is not None:
+            parts.append(f"params={in_words(self.params)}")
+        if self._separable:
+            parts.append("separable=True")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    @property
+    def params(self) -> PyTree:
+        """The parameters of ψ as given, arrays in float64."""
+        return joined(self._arrays, self._rest)
 
     @property
     def separable(self) -> bool:
@@ -175,9 +213,3 @@ def _num_required(function: Callable[..., Any]) -> int:
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
     )
     return sum(p.kind in positional and p.default is p.empty for p in parameters)
-
-
-def _kept(leaf: ArrayLike) -> Array:
-    """The array with all its digits, integers as they are."""
-    is_integer = jnp.issubdtype(jnp.result_type(leaf), jnp.integer)
-    return jnp.asarray(leaf) if is_integer else float_array(leaf)

@@ -194,17 +194,17 @@ class VarianceModel(ClusterModel):
 
 
 def _pooled(a: GaussianState, b: GaussianState) -> GaussianState:
-    """The union, its log det still to be filled in."""
+    """The union, its log det (inf so far) still to be filled in."""
     moments = pool(a.weight, a.moments, b.weight, b.moments)
     weight = a.weight + b.weight
-    return GaussianState(weight, moments, jnp.full_like(weight, jnp.nan))
+    return GaussianState(weight, moments, jnp.full_like(weight, jnp.inf))
 
 
 def _pooled_along(merges: Merges, leaves: GaussianState) -> GaussianState:
-    """All nodes, their log det still to be filled in."""
+    """All nodes, their log det (inf so far) still to be filled in."""
     weight = merges.sum(leaves.weight)
     moments = pool_along(merges, weight, leaves.moments)
-    return GaussianState(weight, moments, jnp.full_like(weight, jnp.nan))
+    return GaussianState(weight, moments, jnp.full_like(weight, jnp.inf))
 
 
 def _cost_of_log_dets(a: GaussianState, b: GaussianState, c: GaussianState) -> Array:

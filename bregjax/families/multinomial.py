@@ -8,7 +8,7 @@ import numpy as np
 from jax.scipy.special import logsumexp
 
 from bregjax._checks import check_support, is_concrete
-from bregjax._numerics import xlogx
+from bregjax._numerics import proportions, xlogx
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, DataLike
 from bregjax.cluster_model import BregmanModel, MeanState
@@ -48,8 +48,7 @@ class Multinomial(VectorFamily):
 
     def sufficient_statistics(self, x: Array) -> Array:
         """Proportions x / Σx."""
-        x = jnp.asarray(x, dtype=float)
-        return x / jnp.sum(x)
+        return proportions(jnp.asarray(x, dtype=float))
 
     def conjugate(
         self, mean: Array, *, start: Array | None = None

@@ -26,7 +26,7 @@ from bregjax._problem import (
 from bregjax._progress import progress_shown
 from bregjax._typing import DataLike, PyTree
 from bregjax.cluster_model import ClusterModel
-from bregjax.hierarchy._kinks import check_kinks
+from bregjax.hierarchy._kinks import check_kinks, search_model
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.engine_bounded import BoundedInfo, bounded, exhaustive
 from bregjax.hierarchy.engine_windowed import WindowedInfo, windowed
@@ -172,7 +172,9 @@ def _agglomerate_traced(problem: Problem, engine: str):
     full = working_copy(problem)
     m = full.num_points
     name = _choose(engine, full, None, traced=True)
-    children, costs = _search(*build_leaves(full), jnp.int32(m), name)
+    model, leaves = build_leaves(full)
+    children = _children(search_model(model), leaves, jnp.int32(m), name)
+    costs = replay_costs(model, leaves, children, m)
     tree = Dendrogram(children, costs, full.weights, full.data_model.ward_scale)
     return tree, AgglomerationInfo(name)
 
@@ -208,6 +210,7 @@ def _compiled(problem: Problem, full: Problem, name: str, report, mesh: Mesh | N
     m = problem.num_points
     model, leaves, codes = leaves_and_codes(full)
     check_leaves(np.asarray(codes)[:m], problem)
+    model = search_model(model)
     if name != "windowed":
         children, costs = _jitted_search(model, leaves, np.int32(m), name)
         return children, costs, AgglomerationInfo(name)
@@ -262,11 +265,14 @@ def _choose(
 
 def _search(model: ClusterModel, leaves: PyTree, num_points, engine: str):
     """Children and costs, with rows for padding after the first m − 1."""
-    weight = jax.tree.leaves(leaves)[0]
-    if weight.shape[0] == 1:
-        return jnp.zeros((0, 2), jnp.int32), jnp.zeros(0, weight.dtype)
-    children = PURE_ENGINES[engine](model, jax.lax.stop_gradient(leaves), num_points)
+    children = _children(model, leaves, num_points, engine)
     return children, replay_costs(model, leaves, children, num_points)
+
+
+def _children(model: ClusterModel, leaves: PyTree, num_points, engine: str):
+    if jax.tree.leaves(leaves)[0].shape[0] == 1:
+        return jnp.zeros((0, 2), jnp.int32)
+    return PURE_ENGINES[engine](model, jax.lax.stop_gradient(leaves), num_points)
 
 
 _jitted_search = functools.partial(jax.jit, static_argnames="engine")(_search)

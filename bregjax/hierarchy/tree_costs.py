@@ -58,6 +58,10 @@ def replay(
     at a tie between merges costs are continuous and their derivatives are those of the
     tree given.
 
+    The divergences follow Definition 2.1 where a mean is a kink of a convex function,
+    traced or not; there the sum need not be the cost of Definition 3.7, and
+    `agglomerate` refuses such a tree.
+
     A plain sum of all costs is Σ w_i B_f(τ_i, τ_all) whatever the tree: weigh them to
     see it.
 
@@ -168,7 +172,8 @@ def node_states(
 
     def keep_leaves(leaf: Array, after: Array) -> Array:
         rows = leaf.shape[0]
-        is_leaf = jnp.arange(rows) < num_points
+        places = jnp.arange(rows, dtype=jnp.int32)
+        is_leaf = places < jnp.asarray(num_points, jnp.int32)
         is_leaf = is_leaf.reshape(is_leaf.shape + (1,) * (leaf.ndim - 1))
         return after.at[:rows].set(jnp.where(is_leaf, leaf, after[:rows]))
 

@@ -103,6 +103,6 @@ class CostScreen(Screen):
         def bound(columns: PyTree) -> Array:
             columns = jax.tree.map(lambda leaf: leaf[None], columns)
             cost = self.model.merge_cost(rows, columns)
-            return cost * (1 - 64 * jnp.finfo(cost.dtype).eps)
+            return cost * (1 - 64 * float(jnp.finfo(cost.dtype).eps))
 
         return bound

@@ -118,7 +118,7 @@ def _entropy(function: ConvexFunction, leaves: WeightedMeans) -> Screen:
 def _binary_entropy(function: BinaryEntropy, leaves: WeightedMeans) -> Screen:
     del function
     # The cost takes 1 − c of a mean c that is good to eps: near 1 it may be that lower.
-    eps = jnp.finfo(leaves.mean.dtype).eps
+    eps = float(jnp.finfo(leaves.mean.dtype).eps)
     unit = _unit(_both(leaves.mean))
     least_sum = jnp.maximum(_LEAST_SUM, 64 * eps / unit)
     return EntropyScreen(unit, least_sum, binary=True)
@@ -162,7 +162,7 @@ class EntropyScreen(Screen):
     def features(self, state: WeightedMeans, dtype: jnp.dtype) -> "_Entropic":
         """Of clusters `[m]`."""
         t = _both(state.mean) if self.binary else state.mean
-        eps = jnp.finfo(dtype).eps
+        eps = float(jnp.finfo(dtype).eps)
         # So that logarithms exist: means as small as that are lost in the error.
         terms = t * jnp.log(jnp.maximum(t / self.unit, _LEAST))
         gap = jnp.abs(t - self.unit)

@@ -172,7 +172,7 @@ def less_rounding(
     """
     cost = total * logs - w_a * log_a - w_b * log_b
     size = n + jnp.abs(logs) + jnp.abs(log_a) + jnp.abs(log_b)
-    return cost - 64 * jnp.finfo(cost.dtype).eps * total * size
+    return cost - 64 * float(jnp.finfo(cost.dtype).eps) * total * size
 
 
 def in_range(x: Array) -> Array:

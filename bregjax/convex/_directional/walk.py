@@ -102,7 +102,7 @@ def _apply(doubts: Doubts, eqn: Any, rays: list[Ray]) -> list[Ray]:
             return own_rule(evaluate, eqn, rays)
         return walk(doubts, inner, rays)
     if name == "custom_jvp_call":
-        enter = _can_enter(eqn) and _has_kink(eqn.params["call_jaxpr"])
+        enter = _can_enter(eqn) and has_kink(eqn.params["call_jaxpr"])
         return custom_jvp_rule(walk, doubts, eqn, rays, enter=enter)
     if name == "stop_gradient":
         # The identity, of which only JAX's own derivative is 0.
@@ -116,7 +116,8 @@ def _apply(doubts: Doubts, eqn: Any, rays: list[Ray]) -> list[Ray]:
     return open_operands(doubts, eqn, rays, special(doubts, eqn, rays))
 
 
-def _has_kink(closed: Any) -> bool:
+def has_kink(closed: Any) -> bool:
+    """Whether a primitive with a kink meets floats anywhere in a jaxpr."""
     return any(
         is_own(eqn)
         or (

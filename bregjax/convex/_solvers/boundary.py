@@ -99,7 +99,7 @@ def extend(ray: Ray, gap: Array, noise: Array) -> Ray:
         length=jnp.where(jnp.isfinite(outer), inner / 2 + outer / 2, 4 * ray.length),
         inner=inner,
         outer=outer,
-        seen=ray.seen + gallop,
+        seen=ray.seen + gallop.astype(jnp.int32),
         gaps=(keep(gap, ray.gaps[0]), keep(ray.gaps[0], ray.gaps[1])),
         noise=(keep(noise, ray.noise[0]), keep(ray.noise[0], ray.noise[1])),
         final=jnp.where(finite, gap, ray.final),

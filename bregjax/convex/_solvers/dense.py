@@ -143,7 +143,7 @@ def ridge_cholesky(matrix: Array) -> Array:
         return ridge, attempt(ridge)
 
     first = jnp.asarray(4 * eps / 30, matrix.dtype)
-    nothing = jnp.full_like(matrix, jnp.nan)
+    nothing = jnp.full_like(matrix, jnp.inf)
     return jax.lax.while_loop(failed, stiffen, (first, nothing))[1]
 
 
