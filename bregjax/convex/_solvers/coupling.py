@@ -1,7 +1,6 @@
 """Which coordinates of θ the Hessian of ψ couples, from Hessians at a few points."""
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 
 from bregjax.convex._solvers.rapid import Structure
 
@@ -38,16 +37,27 @@ def coupling(hessians: np.ndarray) -> Structure:
     hessians = hessians[finite] if finite.any() else np.ones_like(hessians)
     n = hessians.shape[-1]
     coupled = np.any(hessians != 0, axis=0)
-    _, labels = connected_components(coupled | coupled.T, directed=False)
+    labels = _components(coupled | coupled.T)
     # What vanishes in the sum of semidefinite matrices vanishes in each.
     total = np.sum(hessians, axis=0)
     variances = np.diag(total)
     scale = np.sqrt(np.where(variances > 0, variances, 1))
     scaled = total / scale[:, None] / scale[None, :]
-    groups = (np.flatnonzero(labels == label) for label in range(labels.max() + 1))
+    groups = (np.flatnonzero(labels == label) for label in np.unique(labels))
     kept = (_independent(scaled, group) for group in groups)
     found = tuple(sorted(group for group in kept if group))
     return Structure(n, found or (tuple(range(n)),))
+
+
+def _components(coupled: np.ndarray) -> np.ndarray:
+    """The least coordinate of the component of each, of a symmetric relation."""
+    near = coupled | np.eye(len(coupled), dtype=bool)
+    labels = np.arange(len(coupled))
+    while True:
+        least = np.min(np.where(near, labels[None], len(labels)), axis=1)
+        if np.array_equal(least, labels):
+            return labels
+        labels = least
 
 
 def _independent(scaled: np.ndarray, group: np.ndarray) -> tuple[int, ...]:
