@@ -133,6 +133,7 @@ def test_the_model_inside_jit_is_that_outside(rng, x64):
     statistics = jax.vmap(jax.vmap(moments))(x)
     leaves = jax.jit(model.leaves)(statistics, jnp.ones(5))
     host = model.host()
+    assert host is not None
     outside = host.leaves(statistics, np.ones(5))
     np.testing.assert_allclose(leaves.value, outside.value, rtol=1e-12)
     np.testing.assert_allclose(leaves.natural, outside.natural, rtol=1e-8, atol=1e-8)
@@ -154,7 +155,7 @@ def test_densities_add_up(x64):
 
 def test_what_does_not_fit_is_said():
     with pytest.raises(TypeError, match="`family` must be an ExponentialFamily"):
-        bj.Columnwise(bj.Poisson())
+        bj.Columnwise(bj.Poisson())  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="structure of `family.params`"):
         bj.Columnwise(NORMAL, params=np.ones(2))
     with pytest.raises(ValueError, match="one leading axis"):

@@ -67,8 +67,8 @@ def test_it_is_greedy(name, rng):
         children, nodes, info = bounded(host, leaves, np.arange(m))
         slow, _ = exhaustive(PlainHost(f), leaves)
         np.testing.assert_array_equal(children, slow)
-        parts = (tuple(leaf[children[:, k]] for leaf in nodes) for k in range(2))
-        costs = host.merge_costs(*parts, tuple(leaf[m:] for leaf in nodes))
+        left, right = (tuple(leaf[children[:, k]] for leaf in nodes) for k in (0, 1))
+        costs = host.merge_costs(left, right, tuple(leaf[m:] for leaf in nodes))
         inverted += np.any(np.diff(costs) < -1e-9)
         assert info.first_costs == m * (m - 1) // 2
         # Unions of nearest points are found twice, and some at their merge.

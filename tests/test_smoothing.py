@@ -282,7 +282,12 @@ def test_centres_outside_the_mean_domain_are_refused(make, family, x, center, me
         ("multinomial", PROPORTIONS, [1.0, 0, 0], r"center\[1\] = 0\. Mix some of"),
         ("multinomial", PROPORTIONS, [0.5, 0.5, 0], r"center\[2\] = 0\."),
         # In float64 these do not add up to 1.
-        ("multinomial", PROPORTIONS, np.float32([1 / 3, 0, 2 / 3]), r"center\[1\] = 0"),
+        (
+            "multinomial",
+            PROPORTIONS,
+            np.array([1 / 3, 0, 2 / 3], np.float32),
+            r"center\[1\] = 0",
+        ),
         ("bernoulli", COUNTS > 1, [0.5, 1.0], r"center\[1\] = 1\."),
         ("poisson", COUNTS, [0.0, 5.0], r"center\[0\] = 0\."),
         ("exponential", COUNTS, [3.0, 0.0], r"center\[1\] = 0\."),

@@ -1,6 +1,6 @@
 """Clusters of an exponential family on the host: conjugates solved many at a time."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -20,6 +20,10 @@ __all__ = ["NaturalHost"]
 # Numbers in the means of pairs whose robust costs are evaluated in a call, about, and
 # the fewest and most of these.
 _ENTRIES, _FEWEST, _MOST = 4096, 16, 256
+
+
+# A NaturalState whose arrays are NumPy's.
+HostState = Any
 
 
 class NaturalHost(HostModel):
@@ -55,7 +59,7 @@ class NaturalHost(HostModel):
         """Whether ψ* can be tabulated."""
         return tabulates(self.family) and self._columns is None
 
-    def leaves(self, statistics: PyTree, weights: np.ndarray) -> NaturalState:
+    def leaves(self, statistics: PyTree, weights: np.ndarray) -> HostState:
         """Settled states of points."""
         lead = (
             (len(weights),) if self._columns is None else (len(weights), self._columns)
@@ -77,39 +81,35 @@ class NaturalHost(HostModel):
         start = np.broadcast_to(self._root[0].reshape(*lead[1:], -1), mean.shape)
         return self.settle(_unsolved(weight.copy(), mean, start))
 
-    def pool(self, a: NaturalState, b: NaturalState) -> NaturalState:
+    def pool(self, a: HostState, b: HostState) -> HostState:
         """Sums of weights, averages of means; where a solve may start."""
         start = self._nearest_start(a, b)
         return _unsolved(a.weight + b.weight, _pooled(a, b), start)
 
-    def settle(self, state: NaturalState) -> NaturalState:
+    def settle(self, state: HostState) -> HostState:
         """Solve, telling the interior from the boundary; equal means once."""
         mean = state.mean.reshape(len(state.mean), -1)
         _, first, kind = np.unique(mean, axis=0, return_index=True, return_inverse=True)
         found = self._solved(rows_of(state, first), settled=True)
         found = rows_of(found, kind.ravel())
-        return NaturalState(
+        return _state(
             state.weight, state.mean, found.natural, found.value, found.result
         )
 
-    def result(self, state: NaturalState) -> np.ndarray:
+    def result(self, state: HostState) -> np.ndarray:
         """The solver's codes; a boundary point of finite ψ* is as good as inside."""
         finite_limit = (state.result == Result.BOUNDARY) & np.isfinite(state.value)
         codes = np.where(finite_limit, Result.CONVERGED, state.result).astype(np.int32)
         return codes if self._columns is None else np.max(codes, axis=1)
 
-    def merge_costs(
-        self, a: NaturalState, b: NaturalState, union: NaturalState
-    ) -> np.ndarray:
+    def merge_costs(self, a: HostState, b: HostState, union: HostState) -> np.ndarray:
         """Costs in the dual form, which does not cancel."""
         lead = a.weight.shape
         column = self._column_of(lead)
-        costs = self._dual_costs(*map(_flat, (a, b, union)), column).reshape(lead)
+        costs = self._dual_costs(_flat(a), _flat(b), _flat(union), column).reshape(lead)
         return costs if self._columns is None else np.sum(costs, axis=1)
 
-    def search_costs(
-        self, a: NaturalState, b: NaturalState
-    ) -> tuple[np.ndarray, NaturalState]:
+    def search_costs(self, a: HostState, b: HostState) -> tuple[np.ndarray, HostState]:
         """Costs by values of ψ*, or in the dual form."""
         union = self._solved(self.pool(a, b), settled=False)
         parts = a.weight * a.value + b.weight * b.value
@@ -120,36 +120,38 @@ class NaturalHost(HostModel):
         )
         close = np.flatnonzero(~(noise <= self._eps**0.6 * total))
         if len(close):
-            states = (rows_of(_flat(state), close) for state in (a, b, union))
+            near = [rows_of(_flat(state), close) for state in (a, b, union)]
             column = self._column_of(costs.shape)[close]
-            costs.reshape(-1)[close] = self._dual_costs(*states, column)
+            costs.reshape(-1)[close] = self._dual_costs(
+                near[0], near[1], near[2], column
+            )
         if self._columns is not None:
             costs = np.sum(costs, axis=1)
         return costs, union
 
-    def noise(self, state: NaturalState) -> np.ndarray:
+    def noise(self, state: HostState) -> np.ndarray:
         """Roundings of w ψ*."""
         noise = self._noise(state)
         return noise if self._columns is None else np.sum(noise, axis=1)
 
-    def _noise(self, state: NaturalState) -> np.ndarray:
+    def _noise(self, state: HostState) -> np.ndarray:
         linear = np.sum(state.mean * state.natural, axis=-1)
         size = np.abs(linear) + np.abs(linear - state.value)
         return 8 * self._eps * state.weight * np.nan_to_num(size)
 
-    def _solved(self, state: NaturalState, *, settled: bool) -> NaturalState:
+    def _solved(self, state: HostState, *, settled: bool) -> HostState:
         flat, lead = _flat(state), state.weight.shape
         column = self._column_of(lead)
         found = self.solver.solve(flat.mean, flat.natural, column, settled=settled)
         natural = found.natural.reshape(state.mean.shape)
         value, result = found.value.reshape(lead), found.result.reshape(lead)
-        return NaturalState(state.weight, state.mean, natural, value, result)
+        return _state(state.weight, state.mean, natural, value, result)
 
     def _column_of(self, lead: tuple[int, ...]) -> np.ndarray:
         """The column of each entry of an array `[k]` or `[k, d]`, flat."""
         return np.arange(int(np.prod(lead))) % (self._columns or 1)
 
-    def _nearest_start(self, a: NaturalState, b: NaturalState) -> np.ndarray:
+    def _nearest_start(self, a: HostState, b: HostState) -> np.ndarray:
         """The θ of a part, or of all data, at which φ of the union is least.
 
         ψ is known there. That of all data helps where narrow clusters are far apart.
@@ -173,9 +175,9 @@ class NaturalHost(HostModel):
 
     def _dual_costs(
         self,
-        a: NaturalState,
-        b: NaturalState,
-        union: NaturalState,
+        a: HostState,
+        b: HostState,
+        union: HostState,
         column: np.ndarray,
     ) -> np.ndarray:
         """Costs `[p]` of flat states, a batch of a fixed size at a time."""
@@ -192,7 +194,7 @@ class NaturalHost(HostModel):
             costs[start:stop] = np.asarray(found)[: stop - start]
         return costs
 
-    def _typed(self, state: NaturalState) -> NaturalState:
+    def _typed(self, state: HostState) -> HostState:
         """A state in the precision of the work."""
         dtype = self.solver.dtype
         is_code = lambda leaf: leaf.dtype == np.int32
@@ -200,10 +202,15 @@ class NaturalHost(HostModel):
         return jax.tree.map(typed, state)
 
 
-def _flat(state: NaturalState) -> NaturalState:
+def _state(*fields: Any) -> HostState:
+    """A state of weights, means, θ, values and codes."""
+    return NaturalState(*fields)
+
+
+def _flat(state: HostState) -> HostState:
     """A state with one leading axis."""
     n = state.mean.shape[-1]
-    return NaturalState(
+    return _state(
         state.weight.reshape(-1),
         state.mean.reshape(-1, n),
         state.natural.reshape(-1, n),
@@ -212,12 +219,12 @@ def _flat(state: NaturalState) -> NaturalState:
     )
 
 
-def _psi(state: NaturalState) -> np.ndarray:
+def _psi(state: HostState) -> np.ndarray:
     """ψ(θ), by Fenchel and Young's equality."""
     return np.sum(state.mean * state.natural, axis=-1) - state.value
 
 
-def _pooled(a: NaturalState, b: NaturalState) -> np.ndarray:
+def _pooled(a: HostState, b: HostState) -> np.ndarray:
     """Average means, from the heavier part; see `weighted_mean`."""
     heavy = (a.weight >= b.weight)[..., None]
     base, other = np.where(heavy, a.mean, b.mean), np.where(heavy, b.mean, a.mean)
@@ -225,22 +232,22 @@ def _pooled(a: NaturalState, b: NaturalState) -> np.ndarray:
     return base + light[..., None] * (other - base)
 
 
-def _unsolved(weight: np.ndarray, mean: np.ndarray, start: np.ndarray) -> NaturalState:
+def _unsolved(weight: np.ndarray, mean: np.ndarray, start: np.ndarray) -> HostState:
     """A state whose natural parameters are no more than where to start."""
     unknown = np.full(weight.shape, np.nan)
     code = np.full(weight.shape, Result.STEP_LIMIT, np.int32)
-    return NaturalState(weight, mean, start, unknown, code)  # pyright: ignore[reportArgumentType]
+    return _state(weight, mean, start, unknown, code)
 
 
 @jax.jit
 def _dual_costs(
     family: "Family",
     params: PyTree,
-    a: NaturalState,
-    b: NaturalState,
-    union: NaturalState,
+    a: HostState,
+    b: HostState,
+    union: HostState,
 ) -> Array:
-    def cost(params: PyTree, *states: NaturalState) -> Array:
+    def cost(params: PyTree, *states: HostState) -> Array:
         return merge_cost_of(with_params(family, params), *states)
 
     return jax.vmap(cost)(params, a, b, union)

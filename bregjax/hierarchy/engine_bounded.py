@@ -124,10 +124,11 @@ class _Run:
         later = np.flatnonzero(head != np.arange(len(head)))
         later = later[np.argsort(head[later], kind="stable")]
         start = self._num_points
-        for slot in later:
-            pair = self._node[[head[slot], slot]]
+        for slot in later.tolist():
+            first_slot = int(head[slot])
+            pair = self._node[[first_slot, slot]]
             a, b = (rows_of(self.nodes, slice(k, k + 1)) for k in pair)
-            self._record(head[slot], slot, self.host.pool(a, b))
+            self._record(first_slot, slot, self.host.pool(a, b))
         equal = slice(start, start + len(later))
         if len(later):
             settled = self.host.settle(rows_of(self.nodes, equal))

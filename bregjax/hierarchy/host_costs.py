@@ -51,5 +51,5 @@ def settled_costs(
     unions = host.settle(rows_of(nodes, slice(m, None)))
     join = lambda all_, new: np.concatenate([all_[:m], new])
     nodes = jax.tree.map(join, nodes, unions)
-    parts = (rows_of(nodes, children[:, k]) for k in range(2))
-    return nodes, host.merge_costs(*parts, unions)
+    left, right = (rows_of(nodes, children[:, k]) for k in range(2))
+    return nodes, host.merge_costs(left, right, unions)

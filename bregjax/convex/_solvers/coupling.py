@@ -37,7 +37,7 @@ def coupling(hessians: np.ndarray) -> Structure:
     hessians = hessians[finite] if finite.any() else np.ones_like(hessians)
     n = hessians.shape[-1]
     coupled = np.any(hessians != 0, axis=0)
-    labels = _components(coupled | coupled.T)
+    labels = _components(np.logical_or(coupled, coupled.T))
     # What vanishes in the sum of semidefinite matrices vanishes in each.
     total = np.sum(hessians, axis=0)
     variances = np.diag(total)
