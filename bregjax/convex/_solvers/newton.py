@@ -40,7 +40,7 @@ def minimise(
     skip = invalid | outside_hull
     state = descend(f, warm, y, null, max_steps, skip=skip)
     check = certified(f, state, y)
-    verdict = _rays(gradient, state, check, warm, y, ~(check.passed | skip))
+    verdict = _rays(f, state, check, warm, y, ~(check.passed | skip))
 
     # Where the objective rises by as much with each step, f* = +∞ on the boundary.
     blurred = (state.reason == BLURRED) & (state.way.decrement < FAR)
@@ -82,7 +82,7 @@ def minimise(
 
 
 def _rays(
-    gradient: FlatFunction,
+    f: FlatFunction,
     state: State,
     check: Certificate,
     warm: Array,
@@ -97,20 +97,10 @@ def _rays(
     """
     escape = gauge(state.point.theta - warm, state.frame.null)
     ray = jnp.where(jnp.isfinite(state.way.ray), state.way.ray, 0)
-    origin, step, decrement = state.far
-    rays = jnp.stack([escape, ray, check.residual, _sparse(ray), step])
+    rays = jnp.stack([escape, ray, check.residual, _sparse(ray)])
     reach = jnp.max(jnp.abs(escape))
-    brief = jnp.asarray([False] * 4 + [True])
-    return ray_test(
-        gradient,
-        y,
-        jnp.stack([warm] * 4 + [origin]),
-        rays,
-        jnp.asarray([False, False, False, True, True]),
-        jnp.stack([reach] * 4 + [jnp.max(jnp.abs(step))]),
-        brief,
-        lost & (~brief | (decrement > FAR)),
-    )
+    clean = jnp.asarray([False, False, False, True])
+    return ray_test(f, y, warm, rays, clean, reach, lost)
 
 
 def _sparse(step: Array) -> Array:
