@@ -14,6 +14,12 @@ LOOKS = 2  # Hessians measured around the last point
 LONG_STEP = 2.0**20  # a step this long is a drift to infinity
 SHORT = -0.25  # ratio under which a step is lengthened
 
+# Walls.
+WALL_SHARE = 0.75  # of the way to a point where f is not finite, while f still falls
+STEEP = 4  # growth of a variance over that, of a domain whose edge is no wall
+WALL_ROUNDS = 2  # times that held coordinates are let go before they are pushed
+BISECTIONS_TO_WALL = 64
+
 # Convergence and drift.
 IDLE_STEPS = 3  # steps without progress at the floor of rounding
 SETTLED = 0.25  # relative change of a variance: more, and the iterates still travel
