@@ -140,7 +140,11 @@ def judge(ray: Ray) -> Verdict:
     beyond = ray.seen >= thresholds.TRAVELLED + 3
     reached = ray.seen >= thresholds.TRAVELLED
     last, previous = ray.gaps
-    endless = jnp.isinf(ray.outer) | ray.overflow
+    # A direction with roundings in it may leave the domain very far out.
+    way = ray.first * 4.0 ** (thresholds.TRAVELLED - 2)
+    lost = 1 / (8 * jnp.finfo(way.dtype).eps)
+    endless = ray.outer > jnp.minimum(thresholds.BEYOND * way, lost)
+    endless = endless | ray.overflow
     # A gap that falls like 1 / s loses a factor 4 over one point.
     level = (last > 0.5 * previous) & (ray.final > 0.5 * last)
     outside = ~ray.interior & ray.positive & level & reached & endless

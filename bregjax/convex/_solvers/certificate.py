@@ -51,6 +51,7 @@ def certified(f: FlatFunction, state: State, y: Array) -> Certificate:
     """Judge the point where the iteration ended."""
     point, frame, look = state.point, state.frame, state.look
     theta = point.theta
+    eps = jnp.finfo(theta.dtype).eps
     # No curvature at all is right along a coordinate that f is affine in, and only
     # there.
     null = product(frame.dual.T, frame.null)
@@ -80,7 +81,7 @@ def certified(f: FlatFunction, state: State, y: Array) -> Certificate:
         passed=steady & low & (error <= size) & exact,
         near=steady & (decrement < thresholds.NEAR),
         value=value,
-        measured=uncertain <= 1.5 * value_tolerance(y.dtype) * state.course.scale,
+        measured=uncertain <= jnp.maximum(1.5 * size, 4 * eps * state.course.scale),
         residual=product(frame.dual, state.way.residual),
         allowed=size,
     )

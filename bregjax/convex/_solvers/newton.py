@@ -49,10 +49,12 @@ def minimise(
     decrement = state.way.decrement
     blurred = (state.reason == Reason.BLURRED) & (decrement < thresholds.FAR)
     blurred = blurred | (check.near & (state.look.blur > thresholds.BLUR / 16))
-    rising = ((state.course.steady >= 2) | blurred) & ~held
+    steady = state.course.steady >= 2
+    rising = ((steady & verdict.rising) | blurred) & ~held
     limit = jnp.maximum(check.allowed, eps**2 * state.course.scale)
     at_limit = (decrement <= limit) | (state.reason == Reason.DRIFTING)
     falling = verdict.boundary & ~check.near & (~held | edge)
+    finite = falling & ~(steady | verdict.rising)
     result = first_of(
         [
             (invalid, Result.INVALID),
@@ -62,7 +64,7 @@ def minimise(
             (blurred & ~held, Result.BOUNDARY),
             (verdict.outside & (held | ~check.near), Result.OUTSIDE),
             (falling & rising & ~held, Result.BOUNDARY),
-            (falling & at_limit & check.measured, Result.BOUNDARY),
+            (finite & at_limit & check.measured, Result.BOUNDARY),
             (state.reason == Reason.OUT_OF_STEPS, Result.STEP_LIMIT),
         ],
         Result.STALLED,

@@ -17,6 +17,7 @@ SHORT = -0.25  # ratio under which a step is lengthened
 # Walls.
 WALL_SHARE = 0.75  # of the way to a point where f is not finite, while f still falls
 STEEP = 4  # growth of a variance over that, of a domain whose edge is no wall
+WALL_STEPS = 8  # after which held coordinates are let go
 WALL_ROUNDS = 2  # times that held coordinates are let go before they are pushed
 BISECTIONS_TO_WALL = 64
 
@@ -41,10 +42,11 @@ ROUNDINGS = (1, 8, 64, 512, 4096, 32768)  # ε·|f′|: errors of f′ tried by 
 
 # Rays.
 POINTS = 37  # on a ray that f is finite on
-BISECTIONS = 36  # of the way to the first point where f is not
+BISECTIONS = 52  # of the way to the first point where f is not
 TRAVELLED = 13  # points no farther out than the last iterate
 VISIBLE = 64  # roundings: a gap above it is more than rounding
 QUARTER = (0.2, 0.3)  # of the gap left four times as far out, where it falls like 1 / s
 QUARTERS = 3  # in a row
+BEYOND = 256  # times the way gone: an end of the ray is no edge of the domain
 FAR_EDGE = 64  # a domain that ends farther out must bend before, or ψ overflows there
 BENT = 1 / 16  # share of the gap that counts as bending

@@ -9,7 +9,7 @@ residual turns inwards.
 
 A wall is told from the edge of a steep domain, towards which the gradient grows without
 bound, by the curvature: three quarters of the way there it has hardly grown. When
-nothing else is left to do the held coordinates are let go, and may run into the wall
+nothing else is left to do, or after some steps, the held coordinates are let go, and may run into the wall
 again nearer to it, where a steep edge would be seen; after some rounds of that they are
 pushed on to the wall, and the rest is solved again.
 
@@ -28,12 +28,13 @@ from bregjax.convex._solvers.outcome import FlatFunction, Point
 
 
 class Walls(NamedTuple):
-    """What is known of walls, by coordinate [n] but for the last two."""
+    """What is known of walls, by coordinate [n] but for the last three."""
 
     span: Array  # signed way to a point where f is not finite; 0 for no wall
     held: Array  # whether the coordinate stays
     pull: Array  # its residual
-    rounds: Array  # how often nothing was left to do but for the held ones
+    age: Array  # steps since the last coordinate was held
+    rounds: Array  # how often the held ones have been let go
     pushed: Array  # whether the held ones are as near as can be told
 
 
@@ -41,7 +42,8 @@ def no_walls(theta: Array) -> Walls:
     """Nothing is held."""
     none = jnp.zeros(theta.shape, bool)
     zero = jnp.zeros_like(theta)
-    return Walls(zero, none, zero, jnp.asarray(0, jnp.int32), jnp.asarray(False))
+    count = jnp.asarray(0, jnp.int32)
+    return Walls(zero, none, zero, count, count, jnp.asarray(False))
 
 
 def hold(
@@ -67,6 +69,7 @@ def hold(
         span=jnp.where(held, walls.span, 0),
         held=held,
         pull=jnp.where(held, pull, 0),
+        age=jnp.where(new, 0, walls.age + 1).astype(jnp.int32),
         rounds=walls.rounds,
         pushed=walls.pushed & ~new,
     )
