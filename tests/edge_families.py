@@ -282,10 +282,10 @@ def product(*pieces):
     ends = np.cumsum([0, *sizes])
 
     def psi(theta):
-        return sum(
-            piece.psi([theta[k] for k in range(a, b)])
-            for piece, a, b in zip(pieces, ends[:-1], ends[1:], strict=True)
-        )
+        total = jnp.zeros((), theta.dtype)
+        for piece, a, b in zip(pieces, ends[:-1], ends[1:], strict=True):
+            total = total + piece.psi([theta[k] for k in range(a, b)])
+        return total
 
     def reference(y):
         y = [mp.mpf(float(v)) for v in np.ravel(y)]

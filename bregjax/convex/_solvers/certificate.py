@@ -57,7 +57,9 @@ def certified(f: FlatFunction, state: State, y: Array) -> Certificate:
     null = product(frame.dual.T, frame.null)
     affine = jnp.any(null**2 > 0.5, axis=1)
     curved = jnp.all((diagonal(point.curvature) > 0) | affine)
-    steady = curved & look.firm & (look.change <= thresholds.AGREEMENT**2) & (look.num > 0)
+    steady = (
+        curved & look.firm & (look.change <= thresholds.AGREEMENT**2) & (look.num > 0)
+    )
 
     decrement = jnp.maximum(state.way.decrement, look.decrement)
     error = (jnp.sqrt(decrement) + jnp.sqrt(look.blur)) ** 2

@@ -91,7 +91,13 @@ def descend(
         reason, course = _assess(state, point, length, way, y)
         resting = (reason == Reason.AT_FLOOR) | (reason == Reason.DRIFTING)
         resting = resting | (walls.age >= thresholds.WALL_STEPS)
-        push = resting & (reason != Reason.STUCK) & jnp.any(walls.held) & ~walls.pushed & ~looking
+        push = (
+            resting
+            & (reason != Reason.STUCK)
+            & jnp.any(walls.held)
+            & ~walls.pushed
+            & ~looking
+        )
         reason = jnp.where(push, Reason.RUNNING, reason)
         last = (reason == Reason.RUNNING) & (state.num_steps + 1 >= max_steps)
         reason = jnp.where(last, Reason.OUT_OF_STEPS, reason)

@@ -11,7 +11,6 @@ from bregjax.convex._solvers.direction import Direction
 from bregjax.convex._solvers.outcome import FlatFunction, Point
 
 
-
 class Search(NamedTuple):
     """Carry of the line search."""
 

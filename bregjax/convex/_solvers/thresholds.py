@@ -38,7 +38,14 @@ AGREEMENT = 0.25  # largest relative difference between Hessians around the poin
 NEAR = 1 / 16  # λ² under which a steady Hessian means that there is a solution
 SAMPLES = 16  # evaluations of f around the point, for its rounding
 CERTAINTY = 6  # standard errors of their mean
-ROUNDINGS = (1, 8, 64, 512, 4096, 32768)  # ε·|f′|: errors of f′ tried by the scalar solver
+ROUNDINGS = (
+    1,
+    8,
+    64,
+    512,
+    4096,
+    32768,
+)  # ε·|f′|: errors of f′ tried by the scalar solver
 
 # Rays.
 POINTS = 37  # on a ray that f is finite on

@@ -9,9 +9,9 @@ residual turns inwards.
 
 A wall is told from the edge of a steep domain, towards which the gradient grows without
 bound, by the curvature: three quarters of the way there it has hardly grown. When
-nothing else is left to do, or after some steps, the held coordinates are let go, and may run into the wall
-again nearer to it, where a steep edge would be seen; after some rounds of that they are
-pushed on to the wall, and the rest is solved again.
+nothing else is left to do, or after some steps, the held coordinates are let go, and
+may run into the wall again nearer to it, where a steep edge would be seen; after some
+rounds of that they are pushed on to the wall, and the rest is solved again.
 
 Coordinates are held one by one, which is right where the domain is a product near the
 point. `at_edge` checks that; where it is not the solve stalls.
