@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 
+mp.mp.dps = 40
 INF = mp.inf
 
 
