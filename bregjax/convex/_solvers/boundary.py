@@ -212,7 +212,10 @@ def ray_test(
     rays = new_rays(jnp.broadcast_to(reach, clean.shape))
     _, rays = jax.lax.while_loop(more, look, (jnp.asarray(0, jnp.int32), rays))
     verdict = judge(rays)
-    outside = jnp.any(needed & verdict.outside)
-    boundary = jnp.any(needed & verdict.boundary) & ~outside
+    # A ray that comes to an end proves nothing: any other evidence counts for more.
+    boundary = jnp.any(needed & verdict.boundary)
+    outside = needed & verdict.outside
+    outside = jnp.any(outside & jnp.isinf(rays.outer)) | (jnp.any(outside) & ~boundary)
+    boundary = boundary & ~outside
     rising = jnp.any(needed & verdict.boundary & verdict.rising)
     return Verdict(outside, boundary, rising, jnp.any(needed & verdict.edge))
