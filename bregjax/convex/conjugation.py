@@ -28,7 +28,10 @@ class ConjugateSolution:
     Attributes:
         value: f*(y), a scalar. NaN where the code is STEP_LIMIT, STALLED or INVALID;
             +inf where it is OUTSIDE. Where it is BOUNDARY: the limit where f* is finite
-            there (to rounding, from below), +inf where f* is infinite there.
+            there (to rounding, from below), +inf where f* is infinite there. Also
+            BOUNDARY: y beyond the gradients of an f whose domain ends with a finite
+            one (θ²/2 on |θ| ≤ 1 at 1.5); the maximiser lies on the edge of the domain,
+            `maximiser` within rounding of it, and the value is that of f*.
         maximiser: θ with ∇f(θ) = y, structure of `start`. Always finite: where the code
             is not CONVERGED it is the last iterate, and solves nothing.
         result: int32 `Result` code.

@@ -1,36 +1,39 @@
 """The damped Newton iteration, and the look around the point where it ends.
 
 Minimises g(θ) = f(θ) − <y, θ>. Cost of one step: a Hessian (n gradients) and a few
-factorisations, O(n³) time, O(n²) memory.
+factorisations, O(n³) time, O(n²) memory. One step is four phases: `_move` to the next
+point, the direction from there, `_assess` whether to stop, and the length of the step.
 
 The last iterations do not move the point: they measure the Hessian again at points a
 few roundings off, for the certificate.
 """
 
+import enum
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from bregjax._typing import Array, PyTree
+from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.dense import diagonal, product
 from bregjax.convex._solvers.direction import Direction, newton_direction, resolved
 from bregjax.convex._solvers.frame import Frame, first_frame, measure, whiten
-from bregjax.convex._solvers.line_search import LONG_STEP, search_length
+from bregjax.convex._solvers.line_search import search_length
 from bregjax.convex._solvers.outcome import FlatFunction, Point
+from bregjax.convex._solvers.rounding import jitter
+from bregjax.convex._solvers.walls import Walls, free_way, hold, no_walls
 
-RUNNING, AT_FLOOR, DRIFTING, OUT_OF_STEPS, STUCK, BLURRED = range(6)
-MAX_CRAMPED = 30
-LOOKS = 2  # Hessians measured around the last point
-# Variances of the scaled Hessian under eps^½ have lost half of their digits.
-WORN = 0.5
-LONG_DRIFT = 6  # steps
-BLUR = 1 / 16**2
-# λ² = (s·gap)² where y is outside by `gap` and the iterates have come the distance s; a
-# logarithm's boundary gives 1 at most. The next step is as many times longer as λ, so
-# it has digits left to be judged only up to some λ.
-FAR, TOO_FAR = 10, 1e4
-FIRM = 32  # eps: a smaller variance is the ridge's
+
+class Reason(enum.IntEnum):
+    """Why the iteration ended; int32 in traced code."""
+
+    RUNNING = 0
+    AT_FLOOR = 1  # nothing but rounding is left
+    DRIFTING = 2  # the iterates go to infinity and gain nothing
+    OUT_OF_STEPS = 3
+    STUCK = 4  # no step will do, or something is not finite
+    BLURRED = 5  # a rounding of y reaches the boundary
 
 
 class Look(NamedTuple):
@@ -44,31 +47,30 @@ class Look(NamedTuple):
     firm: Array  # whether all variances are above the ridge
 
 
-class State(NamedTuple):
-    """Carry of the Newton loop: the next point is θ + length·step."""
+class Course(NamedTuple):
+    """How the iteration has gone so far, for deciding when to stop."""
 
-    point: Point
-    frame: Frame
-    guard: Array  # [n], H_ii under which the next point counts as saturated
-    way: Direction
-    length: Array
-    far: tuple[Array, Array, Array]  # θ, d and λ² where λ² was last in between
     best: Array  # least λ² so far
     scale: Array  # largest |f| + Σ|y_i θ_i| so far
     idle: Array  # steps since λ² last fell by a third
     peak: Array  # largest λ² so far
     steady: Array  # full steps that left λ² the same, less the others
     cramped: Array  # steps in a row that had to be cut short
+
+
+class State(NamedTuple):
+    """Carry of the Newton loop: the next point is θ + length·step."""
+
+    point: Point
+    frame: Frame
+    walls: Walls
+    guard: Array  # [n], H_ii under which the next point counts as saturated
+    way: Direction
+    length: Array
+    course: Course
     num_steps: Array
     reason: Array
     look: Look
-
-
-def jitter(theta: Array, pattern: Array) -> Array:
-    """θ with each component moved by up to 16 roundings, in a fixed pattern."""
-    eps = jnp.finfo(theta.dtype).eps
-    phase = 1 + 12.9898 * jnp.arange(theta.size, dtype=theta.dtype) + 4.1414 * pattern
-    return theta + 16 * eps * jnp.sin(phase) * theta
 
 
 def descend(
@@ -76,44 +78,59 @@ def descend(
 ) -> State:
     """Iterate from `warm` until there is a reason to stop, then look around."""
     eps = jnp.finfo(y.dtype).eps
+    rooted = jnp.any(null != 0, axis=1)  # held, they would break the gauge
 
     def advance(state: State) -> State:
-        looking = state.reason != RUNNING
-        point, length = _move(f, state, looking)
+        looking = state.reason != Reason.RUNNING
+        raw, length = _move(f, state, looking)
+        before = diagonal(state.point.curvature)
+        may = ~(rooted | state.frame.fitted)
+        walls, point = hold(state.walls, raw, before, y, may)
+        walls = _select(looking, state.walls, walls)
         way, scaled, factor = newton_direction(point, y, state.frame, looking)
-        reason, ahead = _assess(state, point, length, way, y)
-        reason = jnp.where(
-            (reason == RUNNING) & (state.num_steps + 1 >= max_steps),
-            OUT_OF_STEPS,
-            reason,
+        reason, course = _assess(state, point, length, way, y)
+        resting = (reason == Reason.AT_FLOOR) | (reason == Reason.DRIFTING)
+        resting = resting | (walls.age >= thresholds.WALL_STEPS)
+        push = (
+            resting
+            & (reason != Reason.STUCK)
+            & jnp.any(walls.held)
+            & ~walls.pushed
+            & ~looking
         )
+        reason = jnp.where(push, Reason.RUNNING, reason)
+        last = (reason == Reason.RUNNING) & (state.num_steps + 1 >= max_steps)
+        reason = jnp.where(last, Reason.OUT_OF_STEPS, reason)
+
         noise = eps * jnp.sum((jnp.abs(y) + jnp.abs(point.gradient)) * jnp.abs(way.ray))
         at_floor = way.decrement <= 64 * noise
-        stop = looking | (reason != RUNNING)
-        length = search_length(f, point, y, way, at_floor, stop)
-        halted = jnp.where(length >= LONG_STEP, DRIFTING, STUCK)
-        halted = jnp.where((length > 0) & (length < LONG_STEP), RUNNING, halted)
-        reason = jnp.where(reason == RUNNING, halted, reason)
+        stop = looking | push | (reason != Reason.RUNNING)
+        length, wall = search_length(f, point, y, way, at_floor, stop)
+        walls, way, length = _feel(f, point, walls, way, length, wall, push)
+        halted = length >= thresholds.LONG_STEP
+        halted = jnp.where(halted, Reason.DRIFTING, Reason.STUCK)
+        fair = (length > 0) & (length < thresholds.LONG_STEP)
+        halted = jnp.where(fair, Reason.RUNNING, halted)
+        reason = jnp.where(reason == Reason.RUNNING, halted, reason)
 
         pivot = jnp.min(diagonal(factor)) ** 2
-        visible = way.decrement > eps**2 * ahead.scale
+        visible = way.decrement > eps**2 * course.scale
         # A pivot may miss a direction; a long drift has lost one, or will.
-        worn = ~(pivot > WORN * eps**0.5) | (ahead.steady >= LONG_DRIFT)
-        worn = worn & jnp.all(resolved(point, state.frame))
+        worn = ~(pivot > thresholds.WORN * eps**0.5)
+        worn = worn | (course.steady >= thresholds.LONG_DRIFT)
+        worn = worn & jnp.all(resolved(point, state.frame)) & ~jnp.any(walls.held)
         worn = state.frame.fitted | worn
-        refit = ~looking & (reason == RUNNING) & visible & worn
+        refit = ~looking & (reason == Reason.RUNNING) & visible & worn
         seen = whiten(
             point, y, state.frame, scaled, factor,
             state.point.curvature, state.way.residual,
             refit=refit, needed=refit | looking,
         )  # fmt: skip
-        reason = jnp.where((reason == RUNNING) & (seen.blur > BLUR), BLURRED, reason)
+        blurred = (reason == Reason.RUNNING) & (seen.blur > thresholds.BLUR)
+        reason = jnp.where(blurred, Reason.BLURRED, reason)
         point = seen.point
-        farther = (way.decrement > FAR) & (way.decrement < TOO_FAR)
-        here = (point.theta, way.step, way.decrement)
-        least = jnp.where(
-            resolved(point, seen.frame), 1e-4 * diagonal(point.curvature), -jnp.inf
-        )
+        sure = resolved(point, seen.frame) & ~walls.held
+        least = jnp.where(sure, 1e-4 * diagonal(point.curvature), -jnp.inf)
         # The step of the Hessian as it is: the first look may have a lifted one's.
         look = Look(
             num=state.look.num + 1,
@@ -121,32 +138,27 @@ def descend(
             change=jnp.maximum(state.look.change, seen.change),
             blur=jnp.maximum(state.look.blur, seen.blur),
             decrement=jnp.maximum(state.look.decrement, seen.decrement),
-            firm=state.look.firm & (pivot > FIRM * eps),
+            firm=state.look.firm & (pivot > thresholds.FIRM * eps),
         )
         look = _select(looking, look, state.look._replace(step=way.step))
-        # What is not read after the last step may change when looking.
-        count = state.num_steps + 1
-        new = (point, way, ahead.scale, ahead.steady, count, reason.astype(jnp.int32))
-        old = (state.point, state.way, state.scale, state.steady)
-        old = (*old, state.num_steps, state.reason)
-        point, way, scale, steady, count, reason = _select(looking, old, new)
-        return ahead._replace(
+        new = State(
             point=point,
             frame=seen.frame,
+            walls=walls,
             guard=least,
             way=way,
             length=length,
-            far=_select(farther & ~looking, here, state.far),
-            best=jnp.minimum(state.best, way.decrement),
-            scale=scale,
-            steady=steady,
-            num_steps=count,
-            reason=reason,
+            course=course,
+            num_steps=state.num_steps + 1,
+            reason=reason.astype(jnp.int32),
             look=look,
         )
+        # Looking changes nothing but what has been seen.
+        return _select(looking, state._replace(look=look), new)
 
     def going(state: State) -> Array:
-        return (state.reason == RUNNING) | (~skip & (state.look.num < LOOKS))
+        looks = ~skip & (state.look.num < thresholds.LOOKS)
+        return (state.reason == Reason.RUNNING) | looks
 
     last = jax.lax.while_loop(going, advance, _begin(warm, y, null, skip))
     return last._replace(num_steps=jnp.maximum(last.num_steps, 0))
@@ -162,44 +174,47 @@ def _begin(warm: Array, y: Array, null: Array, skip: Array) -> State:
     return State(
         point=Point(warm, zero, none, jnp.zeros((y.size, y.size), y.dtype)),
         frame=first_frame(null),
+        walls=no_walls(warm),
         guard=jnp.full_like(y, -jnp.inf),
         way=Direction(none, none, none, zero, none),
         length=zero,
-        far=(warm, none, zero),
-        best=jnp.asarray(jnp.inf, y.dtype),
-        scale=zero,
-        idle=count,
-        peak=zero,
-        steady=count,
-        cramped=count,
+        course=Course(
+            best=jnp.asarray(jnp.inf, y.dtype),
+            scale=zero,
+            idle=count,
+            peak=zero,
+            steady=count,
+            cramped=count,
+        ),
         num_steps=jnp.asarray(-1, jnp.int32),
-        reason=jnp.where(skip, STUCK, RUNNING).astype(jnp.int32),
+        reason=jnp.where(skip, Reason.STUCK, Reason.RUNNING).astype(jnp.int32),
         look=Look(count, none, zero, zero, zero, jnp.asarray(True)),
     )
 
 
 def _assess(
     state: State, point: Point, length: Array, way: Direction, y: Array
-) -> tuple[Array, State]:
-    """Whether to stop at the new point, and the state with its statistics renewed."""
-    eps = jnp.finfo(y.dtype).eps
+) -> tuple[Array, Course]:
+    """Whether to stop at the new point, and the course so far."""
+    eps, course = jnp.finfo(y.dtype).eps, state.course
     variances = diagonal(point.curvature)
     before = diagonal(state.point.curvature)
     magnitude = jnp.abs(y) + jnp.abs(point.gradient)
     noise = eps * jnp.sum(magnitude * jnp.abs(way.ray))
     scale = jnp.abs(point.value) + jnp.sum(jnp.abs(y * point.theta))
-    scale = jnp.where(jnp.isfinite(scale), jnp.maximum(state.scale, scale), state.scale)
+    scale = jnp.where(jnp.isfinite(scale), scale, 0)
+    scale = jnp.maximum(course.scale, scale)
 
     # Scale-free, and what tells convergence from a drift to infinity, where the
     # decrement and the residual vanish as well.
     moved = length >= 0.25
-    loose = jnp.abs(variances - before) > 0.25 * before
+    loose = jnp.abs(variances - before) > thresholds.SETTLED * before
     settled = moved & ~jnp.any(loose)
     spread = jnp.sqrt(product(state.frame.basis.T**2, magnitude**2))
     exact = jnp.all(jnp.abs(way.residual) <= eps * spread)
     low = way.decrement <= jnp.maximum(32 * eps * scale, 64 * noise)
-    lower = way.decrement < 0.7 * state.best
-    idle = jnp.where(lower | ~settled | ~low, 0, state.idle + 1).astype(jnp.int32)
+    lower = way.decrement < 0.7 * course.best
+    idle = jnp.where(lower | ~settled | ~low, 0, course.idle + 1).astype(jnp.int32)
 
     # Coordinates that still drift have nothing more to give, or are all rounding.
     drift = jnp.sum(jnp.where(loose, jnp.abs(way.residual * way.local), 0))
@@ -209,26 +224,63 @@ def _assess(
     adrift = moved & jnp.any(loose)
     drifting = adrift & (((drift <= eps**3 * scale) & quiet) | blind)
     # A logarithm's decrement stays the same all the way to infinity.
-    peak = jnp.fmax(state.peak, way.decrement)
+    peak = jnp.fmax(course.peak, way.decrement)
     same = (way.decrement > 0.7 * state.way.decrement) & (
         way.decrement > eps**0.75 * peak
     )
-    steady = state.steady + jnp.where(length >= 0.9, jnp.where(same, 1, -1), 0)
-    steady = jnp.clip(steady, 0, 8).astype(jnp.int32)
-    cramped = jnp.where(length < 0.1, state.cramped + 1, 0).astype(jnp.int32)
+    steady = course.steady + jnp.where(length >= 0.9, jnp.where(same, 1, -1), 0)
+    cramped = jnp.where(length < 0.1, course.cramped + 1, 0).astype(jnp.int32)
     broken = ~(
         jnp.isfinite(point.value)
         & jnp.isfinite(way.decrement)
         & jnp.all(jnp.isfinite(way.step))
     )
+    done = settled & (exact | (idle >= thresholds.IDLE_STEPS))
     reason = jnp.select(
-        [broken, settled & (exact | (idle >= 3)), drifting, cramped > MAX_CRAMPED],
-        [STUCK, AT_FLOOR, DRIFTING, STUCK],
-        RUNNING,
+        [broken, done, drifting, cramped > thresholds.MAX_CRAMPED],
+        [
+            jnp.asarray(int(code), jnp.int32)
+            for code in (Reason.STUCK, Reason.AT_FLOOR, Reason.DRIFTING, Reason.STUCK)
+        ],
+        jnp.asarray(int(Reason.RUNNING), jnp.int32),
     )
-    return reason, state._replace(
-        idle=idle, scale=scale, peak=peak, steady=steady, cramped=cramped
+    return reason, Course(
+        best=jnp.minimum(course.best, way.decrement),
+        scale=scale,
+        idle=idle,
+        peak=peak,
+        steady=jnp.clip(steady, 0, 8).astype(jnp.int32),
+        cramped=cramped,
     )
+
+
+def _feel(
+    f: FlatFunction,
+    point: Point,
+    walls: Walls,
+    way: Direction,
+    length: Array,
+    wall: Array,
+    push: Array,
+) -> tuple[Walls, Direction, Array]:
+    """Which coordinates ran into a wall, or the step that pushes held ones on to it."""
+    near = jnp.isfinite(wall)
+    ahead = jnp.where(near, wall * way.step, 0)
+    final = push & (walls.rounds >= thresholds.WALL_ROUNDS)
+    moves = jnp.where(final, walls.span, ahead)
+    rounds = jnp.where(near, 1, 0)
+    rounds = jnp.where(final, thresholds.BISECTIONS_TO_WALL, rounds)
+    free, blocked = free_way(f, point.theta, moves, rounds)
+    hit = near & (free != moves)
+    found = jnp.where(hit, ahead - length * way.step, 0)
+    span = jnp.where(walls.held & ~push, walls.span, found)
+    walls = walls._replace(
+        span=jnp.where(final, blocked - free, span),
+        rounds=walls.rounds + push,
+        pushed=walls.pushed | final,
+    )
+    step = jnp.where(push, jnp.where(final, free, 0), way.step)
+    return walls, way._replace(step=step), jnp.where(push, 1, length)
 
 
 def _move(f: FlatFunction, state: State, looking: Array) -> tuple[Point, Array]:
@@ -239,6 +291,7 @@ def _move(f: FlatFunction, state: State, looking: Array) -> tuple[Point, Array]:
     """
     theta, step = state.point.theta, state.way.step
     around = jitter(theta + state.look.step, state.look.num)
+    around = jnp.where(state.walls.held, theta, around)
 
     def evaluate(length: Array) -> Point:
         there = jnp.where(looking, around, theta + length * step)

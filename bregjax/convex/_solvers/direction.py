@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve
 
 from bregjax._typing import Array
+from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.dense import (
     Scaled,
     diagonal,
@@ -16,8 +17,6 @@ from bregjax.convex._solvers.dense import (
 )
 from bregjax.convex._solvers.frame import Frame
 from bregjax.convex._solvers.outcome import Point
-
-UNRESOLVED = 64  # variances under this many eps·mean² are noise
 
 
 class Direction(NamedTuple):
@@ -40,7 +39,7 @@ def resolved(point: Point, frame: Frame) -> Array:
 
     In a fitted frame they have been measured along their own directions.
     """
-    noise = UNRESOLVED * jnp.finfo(point.theta.dtype).eps * point.gradient**2
+    noise = thresholds.UNRESOLVED * jnp.finfo(point.theta.dtype).eps * point.gradient**2
     return frame.fitted | (diagonal(point.curvature) > noise)
 
 
@@ -56,7 +55,7 @@ def floored(
     """
     info = jnp.finfo(residual.dtype)
     variances = diagonal(point.curvature)
-    noise = UNRESOLVED * info.eps * point.gradient**2
+    noise = thresholds.UNRESOLVED * info.eps * point.gradient**2
     lift = jnp.where(resolved(point, frame) | plain, 0, noise - variances)
     reach = jnp.max(jnp.abs(frame.basis) / (1 + jnp.abs(point.theta))[:, None], axis=0)
     least = info.eps * jnp.abs(residual) * reach

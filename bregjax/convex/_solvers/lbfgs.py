@@ -56,7 +56,6 @@ class Polish(NamedTuple):
 
 def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
     """Solve ∇f(θ) = y from `warm`."""
-    gradient = jax.grad(f)
     invalid = ~jnp.all(jnp.isfinite(y))
     descent = _descend(f, warm, y, max_steps, skip=invalid)
     polish = _polish(f, descent.theta, y, skip=invalid)
@@ -71,7 +70,7 @@ def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
     rays = jnp.stack([theta - warm, polish.step, polish.residual])
     reach = jnp.max(jnp.abs(theta - warm))
     none = jnp.zeros(3, bool)
-    verdict = ray_test(gradient, y, warm, rays, none, reach, none, lost)
+    verdict = ray_test(f, y, warm, rays, none, reach, lost)
     # Without a limit in sight a boundary's value is not known to be finite.
     boundary = verdict.boundary & (polish.decrement <= size)
     conditions = [invalid, passed, verdict.outside, boundary, descent.going]

@@ -6,12 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from bregjax._typing import Array
+from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.direction import Direction
 from bregjax.convex._solvers.outcome import FlatFunction, Point
-
-MAX_SEARCH = 40  # evaluations
-LONG_STEP = 2.0**20  # a step this long is a drift to infinity
-SHORT = -0.25  # ratio of slopes under which a step is lengthened
 
 
 class Search(NamedTuple):
@@ -20,6 +17,7 @@ class Search(NamedTuple):
     length: Array
     short: Array  # longest length known to be too short
     over: Array  # least length known to be too long
+    wall: Array  # least length at which f is not finite
     num: Array
     done: Array
 
@@ -31,12 +29,15 @@ def search_length(
     way: Direction,
     at_floor: Array,
     skip: Array,
-) -> Array:
-    """Length of the step: bracketing on the slope; 0 where none will do.
+) -> tuple[Array, Array]:
+    """Length of the step, by bracketing on the slope; 0 where none will do.
 
     On the slope and not on values, which are flat to rounding near the solution. At
     the floor of rounding slopes are noise as well, and the full step is taken unless
     the value rises.
+
+    Also the length at which f is not finite, if the objective still falls steeply next
+    to it; +∞ elsewhere. The step ends well before such a wall.
     """
     eps = jnp.finfo(y.dtype).eps
     objective = point.value - jnp.sum(y * point.theta)
@@ -54,7 +55,7 @@ def search_length(
         # A slope below that at 0 contradicts convexity: f was left silently.
         steep = ~at_floor & ((ratio > 0.5) | (ratio < -1.01))
         over = ~finite | rose | steep
-        short = ~over & ~at_floor & (ratio < SHORT)
+        short = ~over & ~at_floor & (ratio < thresholds.SHORT)
 
         low = jnp.where(short, state.length, state.short)
         high = jnp.where(over, state.length, state.over)
@@ -62,19 +63,25 @@ def search_length(
         between = jnp.sqrt(floor * high)
         length = jnp.where(jnp.isinf(high), 2 * state.length, between)
         enough = ~over & (~short | (high <= 2 * low))
-        long = short & (low >= LONG_STEP)
+        long = short & (low >= thresholds.LONG_STEP)
         narrow = over & (low > 0) & (high <= 2 * low)
         length = jnp.where(enough | long, state.length, jnp.where(narrow, low, length))
-        return Search(length, low, high, state.num + 1, enough | long | narrow)
+        wall = jnp.where(finite, state.wall, jnp.minimum(state.wall, state.length))
+        return Search(length, low, high, wall, state.num + 1, enough | long | narrow)
 
     begin = Search(
         length=jnp.ones((), y.dtype),
         short=jnp.zeros((), y.dtype),
         over=jnp.asarray(jnp.inf, y.dtype),
+        wall=jnp.asarray(jnp.inf, y.dtype),
         num=jnp.asarray(0, jnp.int32),
         done=skip,
     )
     end = jax.lax.while_loop(
-        lambda state: ~state.done & (state.num < MAX_SEARCH), probe, begin
+        lambda state: ~state.done & (state.num < thresholds.MAX_SEARCH), probe, begin
     )
-    return jnp.where(skip, 0, jnp.where(end.done, end.length, end.short))
+    length = jnp.where(end.done, end.length, end.short)
+    falling = (length <= end.short) & ~skip
+    wall = jnp.where(falling, end.wall, jnp.inf)
+    length = jnp.minimum(length, thresholds.WALL_SHARE * wall)
+    return jnp.where(skip, 0, length), wall

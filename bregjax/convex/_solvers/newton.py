@@ -5,20 +5,20 @@ import jax.numpy as jnp
 
 from bregjax._result import Result
 from bregjax._typing import Array
+from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.boundary import Verdict, ray_test
 from bregjax.convex._solvers.certificate import Certificate, certified
 from bregjax.convex._solvers.dense import gauge, null_basis, product
-from bregjax.convex._solvers.descent import (
-    BLUR,
-    BLURRED,
-    DRIFTING,
-    FAR,
-    OUT_OF_STEPS,
-    State,
-    descend,
-)
+from bregjax.convex._solvers.descent import Reason, State, descend
 from bregjax.convex._solvers.frame import first_frame, measure
-from bregjax.convex._solvers.outcome import FlatFunction, Outcome, inner_product
+from bregjax.convex._solvers.outcome import (
+    FlatFunction,
+    Outcome,
+    conjugate_value,
+    first_of,
+    inner_product,
+)
+from bregjax.convex._solvers.walls import at_edge
 
 
 def minimise(
@@ -40,49 +40,48 @@ def minimise(
     skip = invalid | outside_hull
     state = descend(f, warm, y, null, max_steps, skip=skip)
     check = certified(f, state, y)
-    verdict = _rays(gradient, state, check, warm, y, ~(check.passed | skip))
+    held = jnp.any(state.walls.held)
+    edge = at_edge(f, state.walls, state.point.theta, start, check.allowed)
+    lost = ~(check.passed & (edge | ~held)) & ~skip
+    verdict = _rays(f, state, check, warm, y, lost)
 
     # Where the objective rises by as much with each step, f* = +∞ on the boundary.
-    blurred = (state.reason == BLURRED) & (state.way.decrement < FAR)
-    blurred = blurred | (check.near & (state.look.blur > BLUR / 16))
-    rising = (state.steady >= 2) | blurred
-    limit = jnp.maximum(check.allowed, eps**2 * state.scale)
-    at_limit = (state.way.decrement <= limit) | (state.reason == DRIFTING)
-    conditions = [
-        invalid,
-        outside_hull,
-        check.passed,
-        blurred,
-        verdict.outside & ~check.near,
-        verdict.boundary & ~check.near & (rising | at_limit),
-        state.reason == OUT_OF_STEPS,
-    ]
-    codes = [
-        Result.INVALID,
-        Result.OUTSIDE,
-        Result.CONVERGED,
-        Result.BOUNDARY,
-        Result.OUTSIDE,
-        Result.BOUNDARY,
-        Result.STEP_LIMIT,
-    ]
-    codes = [jnp.asarray(int(code), jnp.int32) for code in codes]
-    result = jnp.select(conditions, codes, jnp.asarray(int(Result.STALLED), jnp.int32))
+    decrement = state.way.decrement
+    blurred = (state.reason == Reason.BLURRED) & (decrement < thresholds.FAR)
+    blurred = blurred | (check.near & (state.look.blur > thresholds.BLUR / 16))
+    steady = state.course.steady >= 2
+    rising = ((steady & verdict.rising) | blurred) & ~held
+    limit = jnp.maximum(check.allowed, eps**2 * state.course.scale)
+    at_limit = (decrement <= limit) | (state.reason == Reason.DRIFTING)
+    falling = verdict.boundary & ~check.near & (~held | edge)
+    finite = falling & ~(steady | verdict.rising)
+    result = first_of(
+        [
+            (invalid, Result.INVALID),
+            (outside_hull, Result.OUTSIDE),
+            (check.passed & ~held, Result.CONVERGED),
+            (check.passed & edge, Result.BOUNDARY),
+            (blurred & ~held, Result.BOUNDARY),
+            (verdict.outside & (held | ~check.near), Result.OUTSIDE),
+            (falling & rising & ~held, Result.BOUNDARY),
+            (finite & at_limit & check.measured, Result.BOUNDARY),
+            (state.reason == Reason.OUT_OF_STEPS, Result.STEP_LIMIT),
+        ],
+        Result.STALLED,
+    )
 
     # N'θ is the start's: the part of y off the hull, rounding, must not enter.
     theta = state.point.theta
     stray = jnp.sum(off_hull * product(null.T, theta))
     high, low = inner_product(y, theta)
     number = (high - check.value) + (low - stray)
-    infinite = (result == Result.OUTSIDE) | ((result == Result.BOUNDARY) & rising)
-    known = (result == Result.CONVERGED) | (result == Result.BOUNDARY)
-    number = jnp.where(infinite, jnp.inf, jnp.where(known, number, jnp.nan))
+    number = conjugate_value(number, result, rising)
     residual = jnp.max(jnp.abs(jnp.where(invalid, y - anchor, check.residual)))
     return Outcome(theta, number, result, state.num_steps, residual, null)
 
 
 def _rays(
-    gradient: FlatFunction,
+    f: FlatFunction,
     state: State,
     check: Certificate,
     warm: Array,
@@ -91,26 +90,15 @@ def _rays(
 ) -> Verdict:
     """Verdict along what may be the direction of escape.
 
-    From the warm start the way to the last point, the last step, the residual and the
-    step without its small components; and the step from a point far out, before the
-    roundings that come later, no farther than itself.
+    From the warm start: the way to the last point, the last step, the residual and the
+    step without its small components.
     """
     escape = gauge(state.point.theta - warm, state.frame.null)
     ray = jnp.where(jnp.isfinite(state.way.ray), state.way.ray, 0)
-    origin, step, decrement = state.far
-    rays = jnp.stack([escape, ray, check.residual, _sparse(ray), step])
+    rays = jnp.stack([escape, ray, check.residual, _sparse(ray)])
     reach = jnp.max(jnp.abs(escape))
-    brief = jnp.asarray([False] * 4 + [True])
-    return ray_test(
-        gradient,
-        y,
-        jnp.stack([warm] * 4 + [origin]),
-        rays,
-        jnp.asarray([False, False, False, True, True]),
-        jnp.stack([reach] * 4 + [jnp.max(jnp.abs(step))]),
-        brief,
-        lost & (~brief | (decrement > FAR)),
-    )
+    clean = jnp.asarray([False, False, False, True])
+    return ray_test(f, y, warm, rays, clean, reach, lost)
 
 
 def _sparse(step: Array) -> Array:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from bregjax._result import Result
 from bregjax._typing import Array
 
 FlatFunction = Callable[[Array], Array]
@@ -34,6 +35,21 @@ class Point(NamedTuple):
     value: Array
     gradient: Array  # [n]
     curvature: Array  # [n, n]
+
+
+def first_of(cases: list[tuple[Array, Result]], otherwise: Result) -> Array:
+    """The code of the first case that holds, int32."""
+    codes = [jnp.asarray(int(code), jnp.int32) for _, code in cases]
+    last = jnp.asarray(int(otherwise), jnp.int32)
+    return jnp.select([condition for condition, _ in cases], codes, last)
+
+
+def conjugate_value(number: Array, result: Array, unbounded: Array) -> Array:
+    """The number where the code stands for one, +∞ where f* is, NaN elsewhere."""
+    boundary = result == Result.BOUNDARY
+    infinite = (result == Result.OUTSIDE) | (boundary & unbounded)
+    known = (result == Result.CONVERGED) | boundary
+    return jnp.where(infinite, jnp.inf, jnp.where(known, number, jnp.nan))
 
 
 def value_tolerance(dtype: jnp.dtype) -> float:

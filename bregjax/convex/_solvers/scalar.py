@@ -12,8 +12,8 @@ import jax.numpy as jnp
 
 from bregjax._result import Result
 from bregjax._typing import Array
+from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.boundary import (
-    TRAVELLED,
     Ray,
     Verdict,
     extend,
@@ -24,19 +24,23 @@ from bregjax.convex._solvers.boundary import (
 from bregjax.convex._solvers.outcome import (
     FlatFunction,
     Outcome,
+    conjugate_value,
+    first_of,
     terms,
     value_tolerance,
 )
+from bregjax.convex._solvers.rounding import steadied
 
 
 class State(NamedTuple):
-    """Carry of the loop, by coordinate [n] but for `num_steps`.
+    """Carry of the loop, by coordinate [n] but for `value` and `num_steps`.
 
     The residual y − f′ is positive at `low`, negative (or f not finite) at `high`.
     `theta` is the last good point, `trial` the one to look at next.
     """
 
     theta: Array
+    value: Array  # scalar, where f was last finite
     trial: Array
     low: Array
     high: Array
@@ -49,61 +53,75 @@ class State(NamedTuple):
 
 def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
     """Solve f_i′(θ_i) = y_i in each coordinate, from `warm`."""
-    slopes = _slopes(f)
+    slopes = _slopes(f, warm)
     invalid = ~jnp.all(jnp.isfinite(y))
     state = _loop(slopes, warm, y, max_steps, skip=invalid)
     theta = state.theta
-    value = f(theta)
-    slope, curvature = slopes(theta)
+    value, slope, curvature = slopes(theta, jnp.zeros(theta.shape, bool))
     solved, error = _certified(slopes, y, theta, slope, curvature)
 
     lost = ~solved & ~invalid
     size = value_tolerance(y.dtype) * terms(y, theta, value, slope)
-    rounding = jnp.finfo(y.dtype).eps * jnp.sum(jnp.abs(y * theta))
-    inexact = (jnp.sum(jnp.where(solved, error, 0)) > size) | (rounding > size)
-    verdict, rising = _ray_test(slopes, y, warm, theta, y - slope, lost)
-    # Where the objective rises by as much with each step, f* = +∞ on the boundary.
+    verdict = _ray_test(slopes, y, warm, theta, y - slope, lost)
+    # The domain ends next to the last iterate: the bracket's end has no finite f.
+    end = jnp.where(y > slope, state.high, state.low)
+    at_edge = verdict.edge & (jnp.abs((y - slope) * (end - theta)) <= size / y.size)
+    # Where the objective gains as much with each doubling, f* = +∞ on the boundary.
     arrived = ~state.active | (error <= size)
-    settled = solved | (verdict.boundary & (rising | arrived))
-    unbounded = jnp.any(verdict.boundary & rising)
+    settled = solved | at_edge | (verdict.boundary & (verdict.rising | arrived))
+    unbounded = jnp.any(verdict.boundary & verdict.rising & lost)
 
-    conditions = [
-        invalid,
-        jnp.any(verdict.outside),
-        jnp.any(~settled & state.active),
-        jnp.any(~settled) | ~jnp.isfinite(value),
-        jnp.any(~solved),
-        inexact,
-    ]
-    codes = [
-        Result.INVALID,
-        Result.OUTSIDE,
-        Result.STEP_LIMIT,
-        Result.STALLED,
-        Result.BOUNDARY,
-        Result.STALLED,
-    ]
-    codes = [jnp.asarray(int(code), jnp.int32) for code in codes]
-    result = jnp.select(
-        conditions, codes, jnp.asarray(int(Result.CONVERGED), jnp.int32)
+    def bend(move: Array) -> Array:
+        return jnp.sum(curvature * move**2)
+
+    # Next to an edge f is not finite all around: no coordinate there is moved.
+    def inside(point: Array) -> Array:
+        return f(jnp.where(at_edge, theta, point))
+
+    value, deviation = steadied(
+        inside, theta, value, jnp.where(at_edge, 0, slope), bend
     )
-
-    known = (result == Result.CONVERGED) | (result == Result.BOUNDARY)
-    infinite = (result == Result.OUTSIDE) | ((result == Result.BOUNDARY) & unbounded)
-    number = jnp.sum(y * theta) - value
-    number = jnp.where(infinite, jnp.inf, jnp.where(known, number, jnp.nan))
+    rounding = jnp.finfo(y.dtype).eps * jnp.sum(jnp.abs(y * theta))
+    error = jnp.sum(jnp.where(solved, error, 0)) / 2
+    exact = error + thresholds.CERTAINTY * deviation <= 1.5 * size
+    exact = exact & (2 * error <= size) & (rounding <= size)
+    result = first_of(
+        [
+            (invalid, Result.INVALID),
+            (jnp.any(verdict.outside), Result.OUTSIDE),
+            (jnp.any(~settled & state.active), Result.STEP_LIMIT),
+            (jnp.any(~settled) | ~jnp.isfinite(value), Result.STALLED),
+            (unbounded, Result.BOUNDARY),
+            (~exact, Result.STALLED),
+            (jnp.any(~solved), Result.BOUNDARY),
+        ],
+        Result.CONVERGED,
+    )
+    number = conjugate_value(jnp.sum(y * theta) - value, result, unbounded)
     null = jnp.zeros((y.size, 0), y.dtype)
     return Outcome(
         theta, number, result, state.num_steps, jnp.max(jnp.abs(y - slope)), null
     )
 
 
-def _slopes(f: FlatFunction):
-    """The function θ ↦ (f_i′, f_i″), each [n]."""
-    gradient = jax.grad(f)
+def _slopes(f: FlatFunction, inside: Array):
+    """The function θ ↦ (f, f_i′, f_i″), the last two [n].
 
-    def both(theta: Array) -> tuple[Array, Array]:
-        return jax.jvp(gradient, (theta,), (jnp.ones_like(theta),))
+    Where f is not finite, a coordinate without slope and curvature may be what a guard
+    `where(domain, f, inf)` makes of a point outside, or an exponential's underflow. It
+    is taken for outside, and becomes NaN, if it was `steep` before, or if f is not
+    finite either with the others of its kind alone away from a point inside.
+    """
+
+    def both(theta: Array, steep: Array) -> tuple[Array, Array, Array]:
+        (value, slope), (_, curvature) = jax.jvp(
+            jax.value_and_grad(f), (theta,), (jnp.ones_like(theta),)
+        )
+        flat = ~jnp.isfinite(value) & (slope == 0) & (curvature == 0)
+        quiet = flat & ~steep
+        outside = ~jnp.isfinite(f(jnp.where(quiet, theta, inside)))
+        guarded = flat & (steep | outside)
+        return value, jnp.where(guarded, jnp.nan, slope), curvature
 
     return both
 
@@ -112,7 +130,7 @@ def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> Stat
     eps = jnp.finfo(y.dtype).eps
 
     def advance(state: State) -> State:
-        slope, curvature = slopes(state.trial)
+        value, slope, curvature = slopes(state.trial, state.slope != 0)
         up = state.trial > state.theta
         moved = state.trial != state.theta
         # f′ rises with θ: a slope that falls tells that the domain was left silently.
@@ -150,7 +168,9 @@ def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> Stat
         stuck = ~jnp.isfinite(trial) | (trial == low) | (trial == high)
         first = state.num_steps == 0
         finished = good & (exact | still | stuck | (floor & ~first))
-        finished = finished | (~good & (stuck | still | first))
+        # Next to an edge at 0 the bracket never gets short in terms of θ.
+        spent = jnp.abs(residual * (trial - theta)) <= eps * jnp.abs(state.value)
+        finished = finished | (~good & (stuck | still | spent | first))
         active = state.active & ~finished
 
         def keep(new: Array, old: Array) -> Array:
@@ -158,6 +178,7 @@ def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> Stat
 
         return State(
             theta=keep(theta, state.theta),
+            value=jnp.where(jnp.isfinite(value), value, state.value),
             trial=jnp.where(active, trial, state.trial),
             low=keep(low, state.low),
             high=keep(high, state.high),
@@ -171,6 +192,7 @@ def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> Stat
     infinity = jnp.full_like(warm, jnp.inf)
     begin = State(
         theta=warm,
+        value=jnp.zeros((), warm.dtype),
         trial=warm,
         low=-infinity,
         high=infinity,
@@ -223,67 +245,72 @@ def _certified(
     """Whether r changes sign, beyond rounding, next to θ; and the error of the value.
 
     A change of sign proves an interior solution. It is looked for at the distance that
-    the residual and its rounding make of the solution.
+    the residual and its rounding make of the solution, for larger and larger roundings:
+    f′ may be less exact than a rounding of itself.
     """
     eps, tiny = jnp.finfo(y.dtype).eps, jnp.finfo(y.dtype).tiny
-    noise = eps * (jnp.abs(y) + jnp.abs(slope))
     divisor = jnp.maximum(curvature, tiny)
+    steep = slope != 0
 
-    def bracketed(reach: Array) -> tuple[Array, Array]:
+    def bracketed(roundings: Array) -> tuple[Array, Array]:
+        noise = roundings * eps * (jnp.abs(y) + jnp.abs(slope))
+        reach = jnp.abs(y - slope) + noise
         # Never 0, which it would be where y = ∇f(0) = 0.
         width = 3 * reach / divisor + 4 * eps * jnp.maximum(jnp.abs(theta), eps)
-        left, left_curvature = slopes(theta - width)
-        right, right_curvature = slopes(theta + width)
+        _, left, left_curvature = slopes(theta - width, steep)
+        _, right, right_curvature = slopes(theta + width, steep)
         changes = (y - left > noise) & (right - y > noise)
         # Curvatures within a factor: the quadratic model that gives the error holds.
         least = jnp.minimum(left_curvature, right_curvature)
         most = jnp.maximum(left_curvature, right_curvature)
         model = (least > 0.25 * curvature) & (most < 4 * curvature)
-        return changes & model, reach**2 / divisor
+        # And f′ is as exact as assumed: roundings make it a staircase.
+        rise = 2 * width * curvature
+        model = model & (jnp.abs(right - left - rise) <= 0.5 * rise)
+        return changes & model, jnp.where(changes & model, reach**2 / divisor, jnp.inf)
 
-    # Once more with a larger rounding: f' may be less exact than a rounding of itself.
-    near, error = bracketed(jnp.abs(y - slope) + noise)
-    wide, wide_error = bracketed(jnp.abs(y - slope) + 8 * noise)
-    return near | wide, jnp.where(near, error, wide_error)
+    widths = jnp.asarray(thresholds.ROUNDINGS, y.dtype)
+    found, errors = jax.lax.map(bracketed, widths)
+    # Where nothing is found: what the residual alone would make.
+    error = (jnp.abs(y - slope) + eps * (jnp.abs(y) + jnp.abs(slope))) ** 2 / divisor
+    solved = jnp.any(found, axis=0)
+    return solved, jnp.where(solved, jnp.min(errors, axis=0), error)
 
 
 def _ray_test(
     slopes, y: Array, origin: Array, theta: Array, residual: Array, needed: Array
-) -> tuple[Verdict, Array]:
-    """Verdict by coordinate on the ray from the origin the way the residual points.
-
-    Also whether the gap falls about like 1 / s between a quarter of the way gone and
-    its end: the objective grows like a logarithm, and f* = +∞.
-    """
+) -> Verdict:
+    """Verdict by coordinate on the ray from the origin the way the residual points."""
     eps = jnp.finfo(y.dtype).eps
     # A residual of nothing but rounding says nothing of the way: go on as it went.
     spent = jnp.abs(residual) <= 4 * eps * jnp.abs(y)
     spent = spent & (theta != origin)
     sign = jnp.where(spent, jnp.sign(theta - origin), jnp.sign(residual))
 
-    def more(state: tuple[Array, Ray, Array]) -> Array:
+    def more(state: tuple[Array, Ray]) -> Array:
         return jnp.any(needed & unfinished(state[1], state[0]))
 
-    def look(state: tuple[Array, Ray, Array]) -> tuple[Array, Ray, Array]:
-        index, rays, gaps = state
-        slope, _ = slopes(origin + rays.length * sign)
+    def look(state: tuple[Array, Ray]) -> tuple[Array, Ray]:
+        index, rays = state
+        before = jnp.abs(y - sign * rays.gaps[0])
+        steep = before > thresholds.VISIBLE * rays.loudest
+        value, slope, _ = slopes(origin + rays.length * sign, steep)
         gap = (y - slope) * sign
         noise = eps * (jnp.abs(y) + jnp.abs(slope))
-        seen = jnp.where(gap > 64 * noise, gap, 0)
-        gaps = jnp.where(index < TRAVELLED, jnp.stack([seen, gaps[0]]), gaps)
-        return index + 1, extend(rays, gap, noise), gaps
+        # Of f only the sum is known: that it is finite is read off the slopes.
+        value = jnp.where(jnp.isneginf(value), value, 0 * gap)
+        going = needed & unfinished(rays, index)
+        longer = extend(rays, jnp.broadcast_to(value, gap.shape), gap, noise)
+        keep = lambda new, old: jnp.where(going, new, old)
+        return index + 1, jax.tree.map(keep, longer, rays)
 
-    begin = (
-        jnp.asarray(0, jnp.int32),
-        new_rays(jnp.abs(theta - origin)),
-        jnp.zeros((2, y.size), y.dtype),
-    )
-    _, rays, gaps = jax.lax.while_loop(more, look, begin)
-    verdict = Verdict(*(needed & flag for flag in judge(rays)))
-    return verdict, (gaps[0] > 0.1 * gaps[1]) & (gaps[0] > 0)
+    begin = (jnp.asarray(0, jnp.int32), new_rays(jnp.abs(theta - origin)))
+    _, rays = jax.lax.while_loop(more, look, begin)
+    return Verdict(*(needed & flag for flag in judge(rays)))
 
 
 def inverse_product(f: FlatFunction, theta: Array, right: Array) -> Array:
     """`right` over the diagonal of the Hessian; huge where that underflows."""
-    _, curvature = _slopes(f)(theta)
+    steep = jnp.zeros(theta.shape, bool)
+    _, _, curvature = _slopes(f, theta)(theta, steep)
     return right / jnp.maximum(curvature, jnp.finfo(theta.dtype).tiny)
