@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from bregjax._typing import PyTree
+from bregjax.screening import Screen
 
 __all__ = ["HostModel", "rows_of"]
 
@@ -51,6 +52,10 @@ class HostModel(abc.ABC):
         Costs are good to `noise` and to 1e-9 of themselves (in float64), NaN where they
         could not be had. The states need not have the codes of settled ones.
         """
+
+    def screen(self, leaves: PyTree) -> Screen | None:
+        """Lower bounds as `ClusterModel.screen` has them; None where it solves too."""
+        del leaves
 
     def noise(self, state: PyTree) -> np.ndarray:
         """What rounding adds to a cost for each of its clusters, at most, `[k]`."""

@@ -8,9 +8,17 @@ import numpy as np
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.families._natural_cost import merge_cost_of
-from bregjax.families._natural_state import NaturalState, tabulates
+from bregjax.families._natural_screens import TableScreen
+from bregjax.families._natural_state import (
+    NaturalState,
+    flat_init,
+    flat_psi,
+    tabulates,
+)
 from bregjax.families._solving import Solver, with_params
+from bregjax.families._table import conjugate_table, table_means
 from bregjax.host_model import HostModel, rows_of
+from bregjax.screening import Screen
 
 if TYPE_CHECKING:
     from bregjax.families.base import Family
@@ -129,6 +137,16 @@ class NaturalHost(HostModel):
             costs = np.sum(costs, axis=1)
         return costs, union
 
+    def screen(self, leaves: HostState) -> Screen | None:
+        """A table of ψ* over the range of the leaves; None where there can be none."""
+        if not self.has_screen:
+            return None
+        low, high = np.min(leaves.mean, axis=0), np.max(leaves.mean, axis=0)
+        means = np.asarray(table_means(low, high))
+        knots = self.solver.solve(means, self._root[0], settled=True)
+        known = np.isfinite(knots.value)
+        return TableScreen(_table(self.family, means, knots.natural, known))
+
     def noise(self, state: HostState) -> np.ndarray:
         """Roundings of w ψ*."""
         noise = self._noise(state)
@@ -167,7 +185,10 @@ class NaturalHost(HostModel):
                 psi - np.sum(mean * root, axis=-1),
             ]
         )
-        values = np.where(np.isnan(values), np.inf, values)
+        # A part on the boundary is far out, and perhaps beyond what ψ can tell apart.
+        inside = [part.result == Result.CONVERGED for part in (a, b)]
+        usable = np.stack([*inside, np.ones_like(inside[0])])
+        values = np.where(np.isnan(values) | ~usable, np.inf, values)
         values[2] = np.where(np.all(np.isinf(values), axis=0), -np.inf, values[2])
         nearest = np.argmin(values, axis=0)[..., None]
         part = np.where(nearest == 0, a.natural, b.natural)
@@ -237,6 +258,13 @@ def _unsolved(weight: np.ndarray, mean: np.ndarray, start: np.ndarray) -> HostSt
     unknown = np.full(weight.shape, np.nan)
     code = np.full(weight.shape, Result.STEP_LIMIT, np.int32)
     return _state(weight, mean, start, unknown, code)
+
+
+@jax.jit
+def _table(family: "Family", means: Array, natural: Array, known: Array):
+    """The table of ψ* from the solutions at its knots."""
+    start = flat_init(family, means.dtype)
+    return conjugate_table(flat_psi(family), start, means, natural, known)
 
 
 @jax.jit

@@ -118,6 +118,10 @@ class Solver:
         table[:n], table[n : 2 * n], table[-1] = means.T, starts.T, 1
         if self.structure.width <= _WIDEST:
             left = self._advance(table, value, column, left, _STEPS, settled=settled)
+            # From far out, where ψ has lost its curvature, nothing leads back.
+            table[n:-1, left], table[-1, left] = 0, 1
+            table[n : 2 * n, left] = self.start[:, None]
+            left = self._advance(table, value, column, left, _STEPS, settled=settled)
             if settled:
                 # The value is right, and θ still drifts: on the boundary.
                 drifting = left
@@ -125,7 +129,8 @@ class Solver:
                 result[np.setdiff1d(drifting, left)] = Result.BOUNDARY
         natural = np.ascontiguousarray(table[n : 2 * n].T)
         if len(left):
-            careful = self._carefully(means[left], starts[left], column[left])
+            begin = np.broadcast_to(self.start, (len(left), n))
+            careful = self._carefully(means[left], begin, column[left])
             natural[left], value[left], result[left] = careful
         return Solutions(natural, value, result, len(left))
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
 
-__all__ = ["ConjugateTable", "conjugate_table"]
+__all__ = ["ConjugateTable", "conjugate_table", "table_means"]
 
 _INTERVALS = 4096
 # Coordinates whose sums are written out in one compiled expression.
@@ -67,26 +67,29 @@ class ConjugateTable:
         return total
 
 
+def table_means(low: Array, high: Array) -> Array:
+    """The knots of a table over means from low to high `[n]`, `[k, n]`."""
+    part = jnp.linspace(0, 1, _INTERVALS + 1, dtype=low.dtype)[:, None] ** 2
+    return low[None] + (high - low)[None] * part
+
+
 def conjugate_table(
     psi: Callable[[Array], Array],
     start: Array,
-    solve: Callable[[Array], tuple[Array, Array]],
-    low: Array,
-    high: Array,
+    means: Array,
+    natural: Array,
+    known: Array,
 ) -> ConjugateTable:
     """Tabulate the conjugate of a ψ that is a sum over coordinates.
 
     Args:
         psi: ψ of one vector `[n]`.
         start: A vector of the domain of ψ.
-        solve: From means `[k, n]` to natural parameters `[k, n]`, and whether their
-            value is that of ψ* to rounding, `[k]`.
-        low: Least means `[n]`.
-        high: Largest means `[n]`.
+        means: The knots, as `table_means` gives them, `[k, n]`.
+        natural: Natural parameters of the knots, `[k, n]`.
+        known: Whether the value at a knot is that of ψ* to rounding, `[k]`.
     """
-    part = jnp.linspace(0, 1, _INTERVALS + 1, dtype=low.dtype)[:, None] ** 2
-    means = low[None] + (high - low)[None] * part
-    natural, known = solve(means)
+    low, high = means[0], means[-1]
     at_start = psi(start)
 
     def rises(i: Array) -> Array:

@@ -169,6 +169,8 @@ class Columnwise(Family):
         self, mean: PyTree, *, start: PyTree | None = None
     ) -> ConjugateSolution:
         """Σ_j ψ₁*(μ_j); the code is that of the worst column."""
+        if self.separable:
+            return self.numerical_conjugate(mean, start=start)
         start = self.natural_init if start is None else start
         solve = lambda one, mean, start: one.conjugate(mean, start=start)
         by_column = self._by_column(solve, mean, start)

@@ -25,7 +25,7 @@ from bregjax.families._natural_state import (
     unsolved,
     vectorize,
 )
-from bregjax.families._table import conjugate_table
+from bregjax.families._table import conjugate_table, table_means
 from bregjax.host_model import HostModel
 from bregjax.merges import Merges
 from bregjax.screening import Screen
@@ -151,21 +151,14 @@ class NaturalModel(ClusterModel):
         if not tabulates(self.family):
             return SolvingScreen(self)
 
-        def solve(means):
-            weight = jnp.ones(means.shape[:1], means.dtype)
-            start = flat_init(self.family, means.dtype)[None]
-            state = self.settle(unsolved(weight, means, start))
-            return state.natural, has_value(state)
-
-        return TableScreen(
-            conjugate_table(
-                flat_psi(self.family),
-                flat_init(self.family, leaves.mean.dtype),
-                solve,
-                jnp.min(leaves.mean, axis=0),
-                jnp.max(leaves.mean, axis=0),
-            )
-        )
+        psi = flat_psi(self.family)
+        start = flat_init(self.family, leaves.mean.dtype)
+        low, high = jnp.min(leaves.mean, axis=0), jnp.max(leaves.mean, axis=0)
+        means = table_means(low, high)
+        weight = jnp.ones(means.shape[:1], means.dtype)
+        knots = self.settle(unsolved(weight, means, start[None]))
+        known = has_value(knots)
+        return TableScreen(conjugate_table(psi, start, means, knots.natural, known))
 
 
 def _warm_start(family: "Family", a: NaturalState, b: NaturalState) -> Array:

@@ -193,7 +193,9 @@ def _agglomerate_eagerly(
             if host is not None and name != "windowed":
                 children, costs, info = _on_host(host, problem, name, report)
             else:
-                children, costs, info = _compiled(problem, full, name, report, mesh)
+                children, costs, info = _compiled(
+                    problem, full, name, report, mesh, host
+                )
         tree = Dendrogram(
             np.asarray(children)[: m - 1],
             np.asarray(costs)[: m - 1],
@@ -205,18 +207,32 @@ def _agglomerate_eagerly(
     return tree, info
 
 
-def _compiled(problem: Problem, full: Problem, name: str, report, mesh: Mesh | None):
+def _compiled(
+    problem: Problem,
+    full: Problem,
+    name: str,
+    report,
+    mesh: Mesh | None,
+    host: HostModel | None,
+):
     """Children, costs and info by engines of compiled programs."""
     m = problem.num_points
-    model, leaves, codes = leaves_and_codes(full)
-    check_leaves(np.asarray(codes)[:m], problem)
+    screen = None
+    if host is None:
+        model, leaves, codes = leaves_and_codes(full)
+        check_leaves(np.asarray(codes)[:m], problem)
+    else:
+        # What can be solved for outside of programs need not be compiled into them.
+        model = full.data_model.cluster_model()
+        leaves = host_leaves(host, full)
+        screen = host.screen(leaves)
     model = search_model(model)
     if name != "windowed":
         children, costs = _jitted_search(model, leaves, np.int32(m), name)
         return children, costs, AgglomerationInfo(name)
     labels = equal_rows(problem)
     children, costs, details = windowed(
-        model, leaves, m, labels=labels, report=report, mesh=mesh
+        model, leaves, m, labels=labels, report=report, mesh=mesh, screen=screen
     )
     return children, costs, AgglomerationInfo(name, windowed=details)
 

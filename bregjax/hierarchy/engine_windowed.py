@@ -14,6 +14,7 @@ from bregjax.hierarchy._windowed.frontier import Frontier
 from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.pool import Pool
 from bregjax.hierarchy._windowed.schedule import Merges, schedule
+from bregjax.screening import Screen
 
 __all__ = ["WindowedInfo", "windowed"]
 
@@ -64,6 +65,7 @@ def windowed(
     labels: np.ndarray | None = None,
     report: Callable[[int], None] | None = None,
     mesh: Mesh | None = None,
+    screen: Screen | None = None,
 ) -> tuple[np.ndarray, np.ndarray, WindowedInfo]:
     """Exact greedy agglomeration, many merges a round.
 
@@ -94,12 +96,15 @@ def windowed(
             and cost 0 to merge.
         report: Is called with the number of merges made so far, from time to time.
         mesh: Devices to deal the clusters out to.
+        screen: Lower bounds of costs, those of the model if None.
 
     Returns:
         Children `[num_points − 1, 2]`, int32; costs of the merges in the robust form,
         `[num_points − 1]`, those `replay` gives up to rounding; and what was done.
     """
-    run = _Run(model, leaves, num_points, report, Placement(mesh))
+    if screen is None:
+        screen = kernels.screen(model, leaves)
+    run = _Run(model, screen, leaves, num_points, report, Placement(mesh))
     if labels is not None:
         run.merge_equals(labels)
     run.merge_all()
@@ -112,12 +117,12 @@ class _Run:
     def __init__(
         self,
         model: ClusterModel,
+        screen: Screen,
         leaves: PyTree,
         num_points: int,
         report: Callable[[int], None] | None,
         placement: Placement,
     ) -> None:
-        screen = kernels.screen(model, leaves)
         pool = Pool(model, screen, leaves, num_points, placement)
         self.children = np.zeros((num_points - 1, 2), np.int32)
         self.costs = np.zeros(num_points - 1)

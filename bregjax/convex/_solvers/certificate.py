@@ -79,6 +79,7 @@ def certified(f: FlatFunction, state: State, y: Array) -> Certificate:
     value, deviation = steadied(unheld, theta, point.value, slope, bend)
     uncertain = thresholds.CERTAINTY * deviation
     exact = error / 2 + uncertain <= 1.5 * size
+    exact = exact | ((error <= size) & (uncertain <= thresholds.UNIT * eps))
     return Certificate(
         passed=steady & low & (error <= size) & exact,
         near=steady & (decrement < thresholds.NEAR),

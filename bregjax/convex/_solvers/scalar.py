@@ -83,7 +83,9 @@ def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
     )
     rounding = jnp.finfo(y.dtype).eps * jnp.sum(jnp.abs(y * theta))
     error = jnp.sum(jnp.where(solved, error, 0)) / 2
-    exact = error + thresholds.CERTAINTY * deviation <= 1.5 * size
+    uncertain = thresholds.CERTAINTY * deviation
+    unit = thresholds.UNIT * jnp.finfo(y.dtype).eps
+    exact = (error + uncertain <= 1.5 * size) | (uncertain <= unit)
     exact = exact & (2 * error <= size) & (rounding <= size)
     result = first_of(
         [

@@ -38,6 +38,7 @@ AGREEMENT = 0.25  # largest relative difference between Hessians around the poin
 NEAR = 1 / 16  # λ² under which a steady Hessian means that there is a solution
 SAMPLES = 16  # evaluations of f around the point, for its rounding
 CERTAINTY = 6  # standard errors of their mean
+UNIT = 8  # ε: a rounding of f that is small beside 1, as where f is log(1 − 1e-9)
 ROUNDINGS = (
     1,
     8,
