@@ -29,9 +29,9 @@ class Result(enum.IntEnum):
 _SENTENCES = {
     Result.CONVERGED: "The solver converged.",
     Result.BOUNDARY: (
-        "The point lies within rounding of the boundary of the mean domain: the value "
-        "is the limit, a maximiser does not exist. Smooth the statistics to move it "
-        "inside."
+        "The point lies within rounding of the boundary of the mean domain, and the "
+        "value is the limit; or the maximiser lies on the edge of the function's "
+        "domain. Smooth the statistics to move the point inside."
     ),
     Result.OUTSIDE: (
         "The point lies outside the closure of the mean domain: the conjugate is +inf "

@@ -12,9 +12,9 @@ from bregjax.convex import SquaredNorm
 from bregjax.families import FAMILIES
 from bregjax.families.gaussian_models import VarianceModel
 from bregjax.hierarchy import agglomerate, certify
+from bregjax.hierarchy._windowed import kernels
 from bregjax.hierarchy._windowed.check import least_intruder
 from bregjax.hierarchy._windowed.frontier import Frontier
-from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.pool import Pool
 from bregjax.hierarchy._windowed.schedule import Merges, schedule
 from bregjax.hierarchy.engine_windowed import _Run, windowed
@@ -144,7 +144,7 @@ def test_a_window_that_greedy_would_not_have_made(x64):
     mean = np.array([0.1089, -4.1841, 4.5027, 2.6587, 1.7901, 1.6101])
     variance = np.array([0.3238, 0.0330, 0.0138, 0.1514, 0.2213, 0.0557])
     model, leaves = gaussian_leaves(weight, mean[:, None], variance[:, None])
-    engine = _Run(model, leaves, 6, None, Placement())
+    engine = _Run(model, Pool(model, kernels.screen(model, leaves), leaves, 6), 6, None)
     frontier = engine._frontier
     frontier.search()
     merges = engine._optimistic(15.31)
@@ -164,8 +164,8 @@ def test_a_window_that_greedy_would_not_have_made(x64):
 
 def test_a_window_that_greedy_would_have_made(x64, rng):
     """The check passes where costs are reducible, and on the window it repaired."""
-    leaves = leaves_of(rng.normal(size=(M, 3)), "ward")
-    engine = _Run(*leaves, M, None, Placement())
+    model, leaves = leaves_of(rng.normal(size=(M, 3)), "ward")
+    engine = _Run(model, Pool(model, kernels.screen(model, leaves), leaves, M), M, None)
     frontier = engine._frontier
     frontier.search()
     merges = engine._optimistic(np.median(frontier.bound[:M]))

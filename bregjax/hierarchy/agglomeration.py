@@ -232,7 +232,14 @@ def _compiled(
         return children, costs, AgglomerationInfo(name)
     labels = equal_rows(problem)
     children, costs, details = windowed(
-        model, leaves, m, labels=labels, report=report, mesh=mesh, screen=screen
+        model,
+        leaves,
+        m,
+        labels=labels,
+        report=report,
+        mesh=mesh,
+        screen=screen,
+        host=None if screen is None else host,
     )
     return children, costs, AgglomerationInfo(name, windowed=details)
 

@@ -39,6 +39,7 @@ from bregjax.hierarchy.tree_costs import (
     nodes_and_costs,
 )
 from bregjax.host_model import HostModel, rows_of
+from bregjax.screening import Screen
 from bregjax.smoothing import StatisticMap
 
 __all__ = ["Certificate", "certify"]
@@ -209,20 +210,28 @@ def _compiled(problem: Problem) -> tuple[_TreeOf, _PairsOf]:
         nodes, costs = _nodes_and_costs(model, leaves, steps, np.int32(m))
         return nodes, np.asarray(costs)[: m - 1]
 
-    return tree_of, functools.partial(_screened_pairs, model, leaves)
+    screen = kernels.screen(model, leaves)
+    return tree_of, functools.partial(_screened_pairs, model, screen, None)
 
 
 def _on_host(problem: Problem) -> tuple[_TreeOf, _PairsOf] | None:
-    """By solves from the host, of all pairs; None where programs or a table do."""
+    """By solves from the host: of all pairs, or of those that a table leaves.
+
+    None where compiled programs do.
+    """
     host = host_of(problem)
-    if host is None or host.has_screen:
+    if host is None:
         return None
     leaves = host_leaves(host, problem)
+    screen = host.screen(leaves)
 
     def tree_of(children: np.ndarray) -> tuple[PyTree, np.ndarray]:
         return settled_costs(host, nodes_along(host, leaves, children), children)
 
-    return tree_of, functools.partial(_solved_pairs, host)
+    if screen is None:
+        return tree_of, functools.partial(_solved_pairs, host)
+    model = problem.data_model.cluster_model()
+    return tree_of, functools.partial(_screened_pairs, model, screen, host)
 
 
 @dataclass(frozen=True)
@@ -317,7 +326,8 @@ def _solved_pairs(
 
 def _screened_pairs(
     model: ClusterModel,
-    leaves: PyTree,
+    screen: Screen,
+    host: HostModel | None,
     nodes: PyTree,
     lives: _Lives,
     rows: np.ndarray,
@@ -326,9 +336,9 @@ def _screened_pairs(
 ) -> Iterator[_Pairs]:
     """Pairs that bounds leave in question; all pairs with a few rows if `exact`."""
     merges = len(lives.children)
-    size = jax.tree.leaves(leaves)[0].shape[0]
+    # As many as there are leaves, padding included.
+    size = (jax.tree.leaves(nodes)[0].shape[0] + 1) // 2
     chunk = max(size // _CHUNKS, 128)
-    screen = kernels.screen(model, leaves)
     for begin in range(0, merges, chunk):
         end = min(begin + chunk, merges)
         first = lives.children[begin:end].ravel()
@@ -337,7 +347,8 @@ def _screened_pairs(
         there = np.flatnonzero((lives.birth < end) & (lives.death >= begin))
         index = np.full(size + chunk, there[-1], np.int32)
         index[: len(there)] = there
-        pool = Pool(model, screen, _taken(nodes, index), len(there))
+        states = _taken(nodes, index) if host is None else rows_of(nodes, index)
+        pool = Pool(model, screen, states, len(there), host=host)
         part = first[rows[first]]
         for u, v, limit in _in_question(pool, lives, there, part, exact=exact):
             places = np.searchsorted(there, u), np.searchsorted(there, v)

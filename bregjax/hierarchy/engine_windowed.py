@@ -14,6 +14,7 @@ from bregjax.hierarchy._windowed.frontier import Frontier
 from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.pool import Pool
 from bregjax.hierarchy._windowed.schedule import Merges, schedule
+from bregjax.host_model import HostModel
 from bregjax.screening import Screen
 
 __all__ = ["WindowedInfo", "windowed"]
@@ -66,6 +67,7 @@ def windowed(
     report: Callable[[int], None] | None = None,
     mesh: Mesh | None = None,
     screen: Screen | None = None,
+    host: HostModel | None = None,
 ) -> tuple[np.ndarray, np.ndarray, WindowedInfo]:
     """Exact greedy agglomeration, many merges a round.
 
@@ -97,14 +99,15 @@ def windowed(
         report: Is called with the number of merges made so far, from time to time.
         mesh: Devices to deal the clusters out to.
         screen: Lower bounds of costs, those of the model if None.
+        host: Finds costs and unions, where they are solved for; the model if None.
 
     Returns:
         Children `[num_points − 1, 2]`, int32; costs of the merges in the robust form,
         `[num_points − 1]`, those `replay` gives up to rounding; and what was done.
     """
-    if screen is None:
-        screen = kernels.screen(model, leaves)
-    run = _Run(model, screen, leaves, num_points, report, Placement(mesh))
+    bounds = kernels.screen(model, leaves) if screen is None else screen
+    pool = Pool(model, bounds, leaves, num_points, Placement(mesh), host)
+    run = _Run(model, pool, num_points, report)
     if labels is not None:
         run.merge_equals(labels)
     run.merge_all()
@@ -117,13 +120,10 @@ class _Run:
     def __init__(
         self,
         model: ClusterModel,
-        screen: Screen,
-        leaves: PyTree,
+        pool: Pool,
         num_points: int,
         report: Callable[[int], None] | None,
-        placement: Placement,
     ) -> None:
-        pool = Pool(model, screen, leaves, num_points, placement)
         self.children = np.zeros((num_points - 1, 2), np.int32)
         self.costs = np.zeros(num_points - 1)
         self.info = WindowedInfo()

@@ -21,6 +21,7 @@ __all__ = [
     "regathered",
     "screen",
     "two_least",
+    "write_features",
 ]
 
 _jit = functools.partial(jax.jit, static_argnames="placement")
@@ -205,6 +206,31 @@ def append(
 
     run = placement.spread(local, shared=2, result="slots")
     return run(states, features, (model, screen, first, second, slots))
+
+
+@functools.partial(
+    jax.jit, static_argnames=("placement", "dtype"), donate_argnames="features"
+)
+def write_features(
+    screen: Screen,
+    features: PyTree,
+    states: PyTree,
+    slots: Array,
+    placement: Placement,
+    dtype: jnp.dtype,
+) -> PyTree:
+    """Write the features of given clusters into slots."""
+
+    def local(features, others):
+        screen, states, slots = others
+
+        def write(leaf, new):
+            return leaf.at[placement.rows(slots, leaf.shape[0])].set(new, mode="drop")
+
+        return jax.tree.map(write, features, screen.features(states, dtype))
+
+    run = placement.spread(local, shared=1, result="slots")
+    return run(features, (screen, states, slots))
 
 
 @functools.partial(jax.jit, static_argnames=("placement", "dtype"))

@@ -14,6 +14,7 @@ from bregjax.hierarchy._windowed.ahead import Ahead
 from bregjax.hierarchy._windowed.bounds import Bounds
 from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.shapes import Shapes
+from bregjax.host_model import HostModel, rows_of
 from bregjax.screening import Screen
 
 __all__ = ["Pool", "blocks"]
@@ -43,9 +44,14 @@ class Pool:
         states: PyTree,
         count: int,
         placement: Placement | None = None,
+        host: HostModel | None = None,
     ) -> None:
-        """Fill the first slots with `count` of `states` and leave half as many free."""
+        """Fill the first slots with `count` of `states` and leave half as many free.
+
+        With a `host` states are NumPy arrays, whose costs and unions it finds.
+        """
         self.model = model
+        self.host = host
         self.screen = screen
         self.shapes = Shapes.of(model, screen, states)
         self.used = count
@@ -60,11 +66,15 @@ class Pool:
         unit = self.shapes.columns * self.placement.num_devices
         slots = np.arange(-(-(size + size // 2 + 1) // unit) * unit)
         index = self.placement.dealt(np.minimum(slots, size - 1))
-        deal = jax.jit(take, out_shardings=self.placement.sharding)
-        self.states = deal(states, index)
-        self.features = self._features(self.screen_dtype)
         pair = jnp.zeros(1, jnp.int32), jnp.zeros(1, jnp.int32)
-        self.dtype = jax.eval_shape(self._costs_of, *pair).dtype
+        if host is None:
+            deal = jax.jit(take, out_shardings=self.placement.sharding)
+            self.states = deal(states, index)
+            self.dtype = jax.eval_shape(self._costs_of, *pair).dtype
+        else:
+            self.states = rows_of(states, np.asarray(index))
+            self.dtype = jnp.zeros(()).dtype
+        self.features = self._features(self.screen_dtype)
         bound = jax.eval_shape(self._bounds_of, *pair)
         self._has_pair_bound = bound is not None
 
@@ -157,7 +167,7 @@ class Pool:
         The costs themselves if there is nothing between the two.
         """
         if not self._has_pair_bound:
-            return self._map(self._costs_of, first, second, self.shapes.pairs)
+            return self._costs(first, second)
         pairs = _PER_BATCH * self.shapes.pairs  # bounds are cheaper than costs
         low = self._map(self._bounds_of, first, second, pairs)
         # Also where it overflowed on the way.
@@ -169,7 +179,16 @@ class Pool:
         """Costs of pairs of slots, from what `lower` gave."""
         if not self._has_pair_bound:
             return low
-        return self._map(self._costs_of, first, second, self.shapes.pairs)
+        return self._costs(first, second)
+
+    def _costs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Costs of pairs of slots."""
+        if self.host is None:
+            return self._map(self._costs_of, first, second, self.shapes.pairs)
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        parts = rows_of(self.states, low), rows_of(self.states, high)
+        costs = self.host.search_costs(*parts)[0]
+        return np.where(np.isfinite(costs), costs, np.finfo(self.dtype).max)
 
     def append(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Append the unions of pairs of slots; the slots they take."""
@@ -177,6 +196,9 @@ class Pool:
         start = self.used
         for part, a, b in _batches(low, high, self.shapes.pairs):
             slots = _padded(np.arange(start + part.start, start + part.stop), len(a))
+            if self.host is not None:
+                self._append_on_host(self.host, a, b, slots)
+                continue
             self.states, self.features = kernels.append(
                 self.model,
                 self.screen,
@@ -190,6 +212,20 @@ class Pool:
             )
         self.used += len(low)
         return np.arange(start, self.used)
+
+    def _append_on_host(
+        self, host: HostModel, a: np.ndarray, b: np.ndarray, slots: np.ndarray
+    ) -> None:
+        """Put the unions of pairs of slots into other slots."""
+        _, unions = host.search_costs(rows_of(self.states, a), rows_of(self.states, b))
+
+        def put(all_: np.ndarray, new: np.ndarray) -> None:
+            all_[slots] = new
+
+        jax.tree.map(put, self.states, unions)
+        self.features = kernels.write_features(
+            self.screen, self.features, unions, slots, self.placement, self.screen_dtype
+        )
 
     def compact(self, slots: np.ndarray) -> np.ndarray:
         """Keep the given slots alone, as the first; the slots that they take."""
@@ -208,8 +244,13 @@ class Pool:
         moved, counts = self.placement.packed(slots)
         index = np.zeros(self.capacity, np.int32)
         index[moved] = slots // p
+        dealt = self.placement.dealt(index)
+        if self.host is not None:
+            features = kernels.regathered(self.features, dealt, self.placement)
+            states = rows_of(self.states, index)
+            return states, features, p * int(np.max(counts)), moved
         states, features = kernels.regathered(
-            (self.states, self.features), self.placement.dealt(index), self.placement
+            (self.states, self.features), dealt, self.placement
         )
         return states, features, p * int(np.max(counts)), moved
 
