@@ -133,6 +133,21 @@ def test_costs_that_can_not_be_had_merge_last():
     assert bounded(host, leaves, np.arange(3))[0][0].tolist() == [1, 2]
 
 
+def test_a_cost_that_can_not_be_had_bounds_nothing():
+    """Points 0 and 9 have no cost; yet 9 joins the union of 0 and 1, not of the far."""
+
+    class Failing(PlainHost):
+        def search_costs(self, a, b):
+            costs, union = super().search_costs(a, b)
+            lost = (a[1][:, 0] == 0) & (b[1][:, 0] == 9)
+            return np.where(lost, np.nan, costs), union
+
+    host = Failing(lambda x: np.sum(x**2, axis=-1) / 2)
+    leaves = host.leaves(np.array([[0.0], [1], [9], [40]]), np.ones(4))
+    children, _, _ = bounded(host, leaves, np.arange(4))
+    assert children.tolist() == [[0, 1], [2, 4], [3, 5]]
+
+
 def moments(x):
     return jnp.concatenate([x, x**2 + H**2])
 

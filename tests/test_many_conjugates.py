@@ -170,3 +170,12 @@ def test_wide_systems(x64, rng):
     assert found.careful == 0
     expected = np.sum(rates * np.log(rates) - rates, axis=1)
     np.testing.assert_allclose(found.value, expected, rtol=1e-11)
+
+
+def test_a_false_claim_is_refused():
+    def coupled(theta):
+        return jnp.sum(theta**2) / 2 + theta[0] * theta[1] / 2
+
+    family = ExponentialFamily(coupled, identity, np.zeros(2), separable=True)
+    with pytest.raises(ValueError, match="Leave `separable` out"):
+        Solver(family)

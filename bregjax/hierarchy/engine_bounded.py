@@ -37,6 +37,8 @@ _ROWS = 32
 _FIRST = 2**16
 # Unions whose states are kept.
 _REMEMBERED = 2**16
+# What stands for a cost that could not be had.
+_LOST = np.finfo(float).max
 # Roundings of the terms that a bound is made of.
 _ROUNDINGS = 16
 
@@ -143,11 +145,12 @@ class _Run:
         self._noise = self.host.noise(self._states)
         self._bound = np.full((size, size), np.inf)
         self._exact = np.ones((size, size), bool)
-        first, second = np.triu_indices(size, 1)
-        for start in range(0, len(first), _FIRST):
-            part = slice(start, start + _FIRST)
-            self._evaluate(first[part], second[part])
-        self.info.first_costs = len(first)
+        slots, step = np.arange(size), max(_FIRST // max(size, 1), 1)
+        for start in range(0, size - 1, step):
+            some = slots[start : start + step]
+            row, column = np.nonzero(some[:, None] < slots[None])
+            self._evaluate(some[row], column)
+        self.info.first_costs = size * (size - 1) // 2
         self._nearest, self._least = np.zeros(size, int), np.full(size, np.inf)
         self._look(np.arange(size))
         if size > 1:
@@ -211,7 +214,7 @@ class _Run:
         a, b = rows_of(self._states, low), rows_of(self._states, high)
         cost, unions = self.host.search_costs(a, b)
         # What could not be had merges last, and its replayed cost tells.
-        cost = np.where(np.isfinite(cost), cost, np.finfo(float).max)
+        cost = np.where(np.isfinite(cost), cost, _LOST)
         for i, j in ((low, high), (high, low)):
             self._bound[i, j] = cost
             self._exact[i, j] = True
@@ -228,7 +231,11 @@ class _Run:
         noise = self._noise
         row_a, row_b = self._bound[low], self._bound[high]
         there = np.isfinite(row_a) & np.isfinite(row_b)
-        row_a, row_b = np.where(there, row_a, 0), np.where(there, row_b, 0)
+        # Of a cost that could not be had nothing is known but that it is not negative.
+        row_a, row_b = (
+            np.where(there & (row < _LOST), row, 0) for row in (row_a, row_b)
+        )
+        cost = cost if cost < _LOST else np.max(row_a + row_b)
         slack = 4 * (noise + noise[low] + noise[high])
         slack += _ROUNDINGS * np.finfo(float).eps * (row_a + row_b + cost)
         bound = np.maximum(np.maximum(row_a, row_b) - cost, (row_a + row_b - cost) / 2)
