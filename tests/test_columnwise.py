@@ -139,6 +139,7 @@ def test_the_model_inside_jit_is_that_outside(rng, x64):
     np.testing.assert_allclose(leaves.natural, outside.natural, rtol=1e-8, atol=1e-8)
     a, b = (rows_of(leaves, slice(k, k + 2)) for k in (0, 2))
     inside = jax.jit(model.merge_cost)(a, b)
+    a, b = (jax.tree.map(np.asarray, state) for state in (a, b))
     np.testing.assert_allclose(inside, host.search_costs(a, b)[0], rtol=1e-10)
 
 

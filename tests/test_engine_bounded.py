@@ -205,3 +205,15 @@ def test_directions_on_a_sphere(rng):
     own = ExponentialFamily(von_mises_fisher, identity, np.full(3, 0.1))
     tree = agglomerate(x, family=own)
     assert certify(tree, x, family=own).holds(1e-10)
+
+
+def test_windowed_by_a_table_gives_the_same_tree(rng):
+    """Costs and unions from the host there too; zeros and large counts together."""
+    x = rng.poisson(np.exp(rng.normal(size=(90, 3)) * 2))
+    own = ExponentialFamily(negative_binomial, identity, -np.ones(3), separable=True)
+    tree = agglomerate(x, family=own, engine="matrix")
+    other, info = agglomerate(x, family=own, engine="windowed", return_info=True)
+    assert info.windowed is not None
+    costs = np.sort(tree.merge_costs), np.sort(other.merge_costs)
+    np.testing.assert_allclose(*costs, rtol=1e-9, atol=1e-12)
+    assert certify(other, x, family=own).holds(1e-9)
