@@ -49,8 +49,9 @@ class HostModel(abc.ABC):
     def search_costs(self, a: PyTree, b: PyTree) -> tuple[np.ndarray, PyTree]:
         """Costs Δ `[p]` to compare pairs by, and states of unions to search on with.
 
-        Costs are good to `noise` and to 1e-9 of themselves (in float64), NaN where they
-        could not be had. The states need not have the codes of settled ones.
+        The error of a cost is at most the `noise` of the parts and the union, added up;
+        NaN where it could not be had. The states need not have the codes of settled
+        ones.
         """
 
     def screen(self, leaves: PyTree) -> Screen | None:

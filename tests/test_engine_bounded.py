@@ -6,7 +6,8 @@ import pytest
 import reference
 from own_potentials import diagonal_gaussian, negative_binomial, von_mises_fisher
 
-from bregjax import ExponentialFamily, agglomerate, blur, certify
+from bregjax import ExponentialFamily, agglomerate, blur, certify, replay
+from bregjax.families._natural_host import NaturalHost
 from bregjax.hierarchy.engine_bounded import bounded, exhaustive
 from bregjax.host_model import HostModel
 
@@ -217,3 +218,54 @@ def test_windowed_by_a_table_gives_the_same_tree(rng):
     costs = np.sort(tree.merge_costs), np.sort(other.merge_costs)
     np.testing.assert_allclose(*costs, rtol=1e-9, atol=1e-12)
     assert certify(other, x, family=own).holds(1e-9)
+
+
+def sum_exp(theta):
+    return jnp.sum(jnp.exp(theta))
+
+
+@pytest.mark.parametrize("scale", [1, 1e-6, 1e-12])
+def test_rare_events_of_large_weight(scale, rng):
+    """λ² is as small as the means here, long before θ is right."""
+    x = scale * rng.gamma(0.7, size=(80, 1))
+    weights = np.full(80, 1 / scale)
+    own = ExponentialFamily(sum_exp, identity, np.zeros(1), separable=True)
+    for engine in ("matrix", "windowed"):
+        tree = agglomerate(x, family=own, weights=weights, engine=engine)
+        same = replay(tree, x, family="poisson", weights=weights)
+        np.testing.assert_allclose(tree.merge_costs, same, rtol=1e-9, atol=1e-13)
+        assert certify(tree, x, family="poisson", weights=weights).holds(1e-9)
+
+
+@pytest.mark.parametrize("engine", ["matrix", "recompute", "windowed"])
+def test_one_row(engine):
+    own = ExponentialFamily(sum_exp, identity, np.zeros(1))
+    assert agglomerate([[1.0]], family=own, engine=engine).merge_costs.shape == (0,)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e3, 1e7])
+def test_units_are_no_matter(scale, rng):
+    def half_square(theta):
+        return jnp.sum(theta**2) / 2
+
+    own = ExponentialFamily(half_square, identity, np.zeros(2))
+    x = scale * rng.normal(size=(30, 2))
+    tree, same = agglomerate(x, family=own), agglomerate(x, family="ward")
+    np.testing.assert_array_equal(tree.children, same.children)
+    np.testing.assert_allclose(tree.merge_costs, same.merge_costs, rtol=1e-10)
+
+
+def test_a_certificate_takes_no_cost_for_granted(rng, monkeypatch):
+    own = ExponentialFamily(sum_exp, identity, np.zeros(2))
+    x = rng.gamma(3.0, size=(8, 2))
+    tree = agglomerate(x, family=own)
+    whole = NaturalHost.search_costs
+
+    def failing(self, a, b):
+        costs, unions = whole(self, a, b)
+        costs[0] = np.nan
+        return costs, unions
+
+    monkeypatch.setattr(NaturalHost, "search_costs", failing)
+    with pytest.raises(ArithmeticError, match="could not be computed"):
+        certify(tree, x, family=own)

@@ -173,7 +173,7 @@ def test_a_window_that_greedy_would_have_made(x64, rng):
     assert len(merges.cost) > 5
     order = schedule(merges)
     assert least_intruder(merges, order, frontier, M) == np.inf
-    expected, _ = one_at_a_time(*leaves, M)
+    expected, _ = one_at_a_time(model, leaves, M)
     members = {slot: frozenset([slot]) for slot in range(M)}
     for first, second, union in zip(*(f[order] for f in merges[:3]), strict=True):
         members[union] = members[first] | members[second]

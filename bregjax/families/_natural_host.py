@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NaturalHost"]
 
+# Numbers in the states of unions that are solved for together.
+_NUMBERS = 2**22
 # Numbers in the means of pairs whose robust costs are evaluated in a call, about, and
 # the fewest and most of these.
 _ENTRIES, _FEWEST, _MOST = 4096, 16, 256
@@ -96,6 +98,8 @@ class NaturalHost(HostModel):
 
     def settle(self, state: HostState) -> HostState:
         """Solve, telling the interior from the boundary; equal means once."""
+        if not len(state.mean):
+            return state
         mean = state.mean.reshape(len(state.mean), -1)
         _, first, kind = np.unique(mean, axis=0, return_index=True, return_inverse=True)
         found = self._solved(rows_of(state, first), settled=True)
@@ -119,6 +123,11 @@ class NaturalHost(HostModel):
 
     def search_costs(self, a: HostState, b: HostState) -> tuple[np.ndarray, HostState]:
         """Costs by values of ψ*, or in the dual form."""
+        batch = max(_NUMBERS // (3 * a.mean[:1].size + 1), 1)
+        if len(a.mean) > batch:
+            parts = [slice(k, k + batch) for k in range(0, len(a.mean), batch)]
+            found = [self.search_costs(rows_of(a, k), rows_of(b, k)) for k in parts]
+            return jax.tree.map(lambda *leaves: np.concatenate(leaves), *found)
         union = self._solved(self.pool(a, b), settled=False)
         parts = a.weight * a.value + b.weight * b.value
         costs = np.maximum(parts - union.weight * union.value, 0)
@@ -155,7 +164,7 @@ class NaturalHost(HostModel):
     def _noise(self, state: HostState) -> np.ndarray:
         linear = np.sum(state.mean * state.natural, axis=-1)
         size = np.abs(linear) + np.abs(linear - state.value)
-        return 8 * self._eps * state.weight * np.nan_to_num(size)
+        return 8 * self._eps * state.weight * np.where(np.isnan(size), np.inf, size)
 
     def _solved(self, state: HostState, *, settled: bool) -> HostState:
         flat, lead = _flat(state), state.weight.shape
@@ -185,7 +194,7 @@ class NaturalHost(HostModel):
                 psi - np.sum(mean * root, axis=-1),
             ]
         )
-        # A part on the boundary is far out, and perhaps beyond what ψ can tell apart.
+        # The θ of a part on the boundary is far out: ψ may have no curvature there.
         inside = [part.result == Result.CONVERGED for part in (a, b)]
         usable = np.stack([*inside, np.ones_like(inside[0])])
         values = np.where(np.isnan(values) | ~usable, np.inf, values)

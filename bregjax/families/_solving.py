@@ -120,7 +120,7 @@ class Solver:
         table[:n], table[n : 2 * n], table[-1] = means.T, starts.T, 1
         if self.structure.width <= _WIDEST:
             left = self._advance(table, value, column, left, _STEPS, settled=settled)
-            # From far out, where ψ has lost its curvature, nothing leads back.
+            # Far out ψ may have lost its curvature: again, from the family's start.
             table[n:-1, left], table[-1, left] = 0, 1
             table[n : 2 * n, left] = self.start[:, None]
             left = self._advance(table, value, column, left, _STEPS, settled=settled)
@@ -148,12 +148,12 @@ class Solver:
     ) -> np.ndarray:
         """Newton steps for the columns `left` of a table; those not done."""
         work = functools.partial(self._call, table, column, settled=settled)
+        if len(left) <= self.structure.lanes:
+            # One block: it goes on until all are done.
+            schedule = (sum(schedule),)
         for steps in schedule:
             if not len(left):
                 break
-            if len(left) <= self.structure.lanes:
-                # One block: it goes on until all are done.
-                steps = sum(schedule)
             parts = [left[part] for part in _slices(len(left), self._capacity)]
             found = self._mapped(functools.partial(work, steps=steps), parts)
             undone = []
@@ -198,9 +198,10 @@ class Solver:
             parts = parts[1:]
             self._compiled = True
         wide = jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
+        device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
 
         def under(part: np.ndarray) -> np.ndarray:
-            with jax.enable_x64(wide):
+            with jax.enable_x64(wide), jax.default_device(device):
                 return work(part)
 
         yield from self._threads.map(under, parts)

@@ -31,9 +31,14 @@ from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.engine_bounded import BoundedInfo, bounded, exhaustive
 from bregjax.hierarchy.engine_windowed import WindowedInfo, windowed
 from bregjax.hierarchy.engines import PURE_ENGINES, check_memory, engine_name
-from bregjax.hierarchy.host_costs import host_leaves, host_of, settled_costs
+from bregjax.hierarchy.host_costs import (
+    host_leaves,
+    host_of,
+    nodes_along,
+    settled_costs,
+)
 from bregjax.hierarchy.tree_costs import leaves_and_codes, replay_costs
-from bregjax.host_model import HostModel
+from bregjax.host_model import HostModel, rows_of
 from bregjax.smoothing import StatisticMap
 
 __all__ = ["AgglomerationInfo", "agglomerate"]
@@ -224,7 +229,7 @@ def _compiled(
     else:
         # What can be solved for outside of programs need not be compiled into them.
         model = full.data_model.cluster_model()
-        leaves = host_leaves(host, full)
+        leaves = host_leaves(host, full, m)
         screen = host.screen(leaves)
     model = search_model(model)
     if name != "windowed":
@@ -241,6 +246,9 @@ def _compiled(
         screen=screen,
         host=None if screen is None else host,
     )
+    if host is not None:
+        nodes = nodes_along(host, rows_of(leaves, slice(m)), children)
+        costs = settled_costs(host, nodes, children)[1]
     return children, costs, AgglomerationInfo(name, windowed=details)
 
 

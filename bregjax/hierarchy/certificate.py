@@ -297,6 +297,14 @@ def _worst(
     floor = max(floor, np.finfo(float).tiny)
     excess, relative, pair = 0.0, 0.0, None
     for u, v, limit, cost in pairs:
+        lost = np.flatnonzero(np.isnan(cost))
+        if len(lost):
+            nodes = int(u[lost[0]]), int(v[lost[0]])
+            raise ArithmeticError(
+                f"{len(lost)} of {len(cost)} costs could not be computed, the first "
+                f"that of nodes {nodes}: the conjugate did not converge on their "
+                "union. `family.check(x)` tells more."
+            )
         saved = limit - cost
         worst = np.argmax(saved)
         if saved[worst] > excess:
@@ -310,11 +318,12 @@ def _solved_pairs(
     host: HostModel, nodes: PyTree, lives: _Lives, rows: np.ndarray, *, exact: bool
 ) -> Iterator[_Pairs]:
     """All pairs that coexist with some of the rows, costs solved for."""
-    del exact
+    del exact  # costs are what is compared, in either case
     first = lives.children.ravel()
     first = first[(lives.of_life(first) > 0) & rows[first]]
     everyone = np.arange(len(lives.birth))
-    for part in blocks(first, max(_PAIRS // len(everyone), 1)):
+    numbers = sum(leaf[:1].size for leaf in jax.tree.leaves(nodes))
+    for part in blocks(first, max(8 * _PAIRS // (len(everyone) * numbers), 1)):
         u, v = np.repeat(part, len(everyone)), np.tile(everyone, len(part))
         limit = lives.of_pairs(u, v)
         meet = limit > 0

@@ -33,11 +33,11 @@ __all__ = ["BoundedInfo", "bounded"]
 _BATCH = 64
 # Rows that are looked at together.
 _ROWS = 32
-# Pairs of the first search that are asked for together.
-_FIRST = 2**16
-# Unions whose states are kept.
-_REMEMBERED = 2**16
-# What stands for a cost that could not be had.
+# Numbers in the states of pairs of the first search that are asked for together.
+_FIRST = 2**22
+# Numbers in the states of unions that are kept.
+_REMEMBERED = 2**22
+# What stands for a cost that could not be had: it comes after every other.
 _LOST = np.finfo(float).max
 # Roundings of the terms that a bound is made of.
 _ROUNDINGS = 16
@@ -117,6 +117,7 @@ class _Run:
         # States of unions by the two nodes: those whose costs were found lately.
         self._unions: dict[tuple[int, int], tuple[PyTree, int]] = {}
         self._num_points = num_points
+        self._numbers = sum(leaf[:1].size for leaf in jax.tree.leaves(leaves))
         self._report = report
 
     def merge_equals(self, labels: np.ndarray) -> None:
@@ -145,7 +146,7 @@ class _Run:
         self._noise = self.host.noise(self._states)
         self._bound = np.full((size, size), np.inf)
         self._exact = np.ones((size, size), bool)
-        slots, step = np.arange(size), max(_FIRST // max(size, 1), 1)
+        slots, step = np.arange(size), max(_FIRST // (max(size, 1) * self._numbers), 1)
         for start in range(0, size - 1, step):
             some = slots[start : start + step]
             row, column = np.nonzero(some[:, None] < slots[None])
@@ -204,10 +205,13 @@ class _Run:
     def _remember(self, low: np.ndarray, high: np.ndarray) -> None:
         """Evaluate costs and keep the states of the unions."""
         unions = self._evaluate(low, high)
-        if len(self._unions) > _REMEMBERED:
+        if len(self._unions) * self._numbers > _REMEMBERED:
             self._unions.clear()
         pairs = zip(self._node[low].tolist(), self._node[high].tolist(), strict=True)
         self._unions.update((pair, (unions, k)) for k, pair in enumerate(pairs))
+        # A cost may be a rounding below its bound.
+        for slots in (low, high):
+            np.minimum.at(self._least, slots, self._bound[low, high])
 
     def _evaluate(self, low: np.ndarray, high: np.ndarray) -> PyTree:
         """Replace the bounds of pairs of slots by their costs; the unions."""

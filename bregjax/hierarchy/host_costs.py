@@ -17,15 +17,22 @@ def host_of(problem: Problem) -> HostModel | None:
     return problem.data_model.cluster_model().host()
 
 
-def host_leaves(host: HostModel, problem: Problem) -> PyTree:
+def host_leaves(
+    host: HostModel, problem: Problem, num_points: int | None = None
+) -> PyTree:
     """Settled states `[m]` of the rows.
+
+    Args:
+        host: The cluster model.
+        problem: The rows.
+        num_points: How many of them are points, where the rest is padding.
 
     Raises:
         ValueError: At the first row without a finite cost.
     """
     statistics, weights = _statistics(working_copy(problem))
     leaves = host.leaves(statistics, np.asarray(weights))
-    check_leaves(host.result(leaves), problem)
+    check_leaves(host.result(leaves)[:num_points], problem)
     return leaves
 
 

@@ -9,20 +9,23 @@ Notation: φ(θ) = ψ(θ) − ⟨τ, θ⟩ is minimised, r = τ − ∇ψ(θ), H
 step, λ² = ⟨p, r⟩ the squared Newton decrement. Points are lanes, the last axis of every
 array: a block of a few dozen lanes stays in the cache of a core.
 
-Any θ gives ⟨τ, θ⟩ − ψ(θ) ≤ ψ*(τ), so that a solve that ended too early errs on one
-side. A lane is solved where
+Any θ gives ⟨τ, θ⟩ − ψ(θ) ≤ ψ*(τ): a solve that ended too early gives too small a value.
+A lane is solved where
 
-1. a full Newton step was taken from a point with λ² ≤ eps^¾: behind it the error is of
-   the order λ⁴;
+1. a full Newton step was taken from a point with λ² ≤ eps^¾;
 2. H p = r was *seen*, with H p a derivative of ψ along p: then p is the Newton step
    whatever it was computed from, and λ² the decrement, even if `Structure` is wrong;
 3. pivots of the scaled Hessian are above eps^½ (its rounding does not matter), and
    coordinates without curvature have no residual;
-4. the rounding of φ is small.
+4. φ has kept most of its digits.
 
-A lane is *settled* where, besides, no variance H_ii changed by more than a quarter in
-the last step: iterates that drift towards a boundary (a count of zero) have the right
-value in the end, and a variance that falls by 1/e each step.
+That bounds the error of the value by λ⁴ only if variances hardly change over the step
+(a mean of 1e-9 has λ² ≤ 1e-9 wherever θ is). So a lane is done where, besides, it is
+
+- *settled*: no variance H_ii changed by more than a share of 1e-3 in the last step; or,
+  if the value alone is asked for,
+- *spent*: λ² is below rounding of ψ(θ) and ⟨τ, θ⟩. Iterates that drift towards a
+  boundary (a count of zero) never settle, but gain 1/e of the last gain each step.
 """
 
 import functools
@@ -45,14 +48,14 @@ LANES = 64
 _BLOCK_ENTRIES = 2**17
 # Systems of so many equations are written out; larger ones are a loop.
 _WRITTEN_OUT = 3
-# What guards acceptance: powers of eps, and what happens at half and double.
-DECREMENT = 0.75  # λ² ≤ eps^¾; at double or half the same points pass, a step later
+# What guards acceptance: powers of eps, or shares.
+DECREMENT = 0.75  # λ² ≤ eps^¾
 PIVOT = 0.5  # below eps^½ half of a pivot's digits are lost
-ROUNDING = 1 / 3  # of φ; where it is more than eps^⅓ the start was dead
+ROUNDING = 1 / 3  # of φ, relative to φ: above eps^⅓ its digits cancelled
 UNSEEN = 0.01  # share of λ² by which H p may differ from r
 NOISE = 16  # roundings of a residual that count as none
 OFF_HULL = 256  # the same of the largest mean, along what is overcomplete
-STEADY = 0.25  # change of a variance in a settled lane
+STEADY = 3 / 16  # relative change of a variance below eps^(3/16), 1e-3, is settled
 
 
 @dataclass(frozen=True)
@@ -241,8 +244,7 @@ def _move(
     size = jnp.abs(value) + jnp.sum(jnp.abs(tau * theta), axis=0) + 1
     slack = 8 * eps * size
     # Near the solution φ is flat to rounding: the step is right though φ may rise.
-    near = decrement <= eps**0.5
-    slack = jnp.where(near, jnp.maximum(slack, eps**0.5), slack)
+    slack = jnp.where(decrement <= eps**0.5, jnp.maximum(slack, decrement), slack)
 
     largest = jnp.max(jnp.abs(step), axis=0)
     # Where ψ is near exponential in θ its Newton step overshoots by a logarithm.
@@ -273,15 +275,17 @@ def _move(
     change = jnp.abs(newton.variances - lanes.variances)
     # Without curvature in a group, far out on the way to a boundary, nothing settles.
     flat = jnp.asarray(structure.grouped())[:, None] & (newton.variances <= 0)
-    steady = jnp.all((change <= STEADY * lanes.variances) & ~flat, axis=0)
+    steady = jnp.all((change <= eps**STEADY * lanes.variances) & ~flat, axis=0)
     solved = full & newton.proven & (decrement <= eps**DECREMENT)
-    solved = solved & (eps * size <= eps**ROUNDING)
+    solved = solved & (size <= eps ** (ROUNDING - 1) * jnp.maximum(1, jnp.abs(value)))
+    # Where variances still fall only the decrement tells what there is left to gain.
+    spent = decrement <= eps * (size - 1)
     return (
         Lanes(
             theta=theta + length[None] * step,
             variances=newton.variances,
             shrink=jnp.where(moved, 1, lanes.shrink / 32),
-            done=solved & (steady | ~strict),
+            done=solved & (steady | (spent & ~strict)),
             settled=solved & steady,
         ),
         new_value,
