@@ -9,7 +9,9 @@ import sys
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import solve_triangular
 
 import bregjax as bj
 from bregjax.objectives import leave_one_out_log_likelihood
@@ -23,6 +25,18 @@ def repeat(name: str, function: Callable[[], object]) -> None:
         assert all(np.all(np.isfinite(v)) for v in values)
     sys.stdout.write(f"{name}\n")
     sys.stdout.flush()
+
+
+def own_gaussian(theta):
+    """A ψ of three columns by Cholesky's factor; T = (x, x xᵀ + I/4)."""
+    linear, matrix = theta[:3], theta[3:].reshape(3, 3)
+    factor = jnp.linalg.cholesky(-(matrix + matrix.T))
+    white = solve_triangular(factor, linear, lower=True)
+    return jnp.sum(white**2) / 2 - jnp.sum(jnp.log(jnp.diagonal(factor)))
+
+
+def moments(x):
+    return jnp.concatenate([x, (jnp.outer(x, x) + jnp.eye(3) / 4).ravel()])
 
 
 if __name__ == "__main__":
@@ -50,3 +64,7 @@ if __name__ == "__main__":
         "sampled tree",
         lambda: bj.sample_tree(few[:40, :3], family="gaussian", key=0)[1],
     )
+
+    start = np.concatenate([np.zeros(3), -np.eye(3).ravel() / 2])
+    own = bj.ExponentialFamily(own_gaussian, moments, start)
+    repeat("own psi", lambda: bj.agglomerate(few[:80, :3], family=own).merge_costs)

@@ -26,4 +26,4 @@ def test_work_on_full_gaussians_ends():
         last = (stopped.stdout or b"nothing").decode()
         pytest.fail(f"locked up; what ended: {last}")
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 4
+    assert len(done.stdout.splitlines()) == 5

@@ -1,5 +1,7 @@
 """Conjugates of many means at once: the fast program, and what it may not accept."""
 
+import os
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -170,6 +172,19 @@ def test_wide_systems(x64, rng):
     assert found.careful == 0
     expected = np.sum(rates * np.log(rates) - rates, axis=1)
     np.testing.assert_allclose(found.value, expected, rtol=1e-11)
+
+
+def test_a_psi_that_factorises_is_solved_on_one_thread():
+    """Two programs of LAPACK side by side may lock up a CPU."""
+
+    def log_det(theta):
+        matrix = jnp.eye(4, dtype=theta.dtype) + jnp.diag(jnp.exp(theta))
+        return jnp.linalg.slogdet(matrix)[1]
+
+    factorises = Solver(ExponentialFamily(log_det, identity, np.zeros(4)))
+    assert factorises.num_threads == 1
+    expected = min(os.cpu_count() or 1, 4)
+    assert solver_of("negative_binomial").num_threads == expected
 
 
 def test_a_false_claim_is_refused():

@@ -8,6 +8,7 @@ solver, a program of its own. Both compile once for a family and a precision.
 
 import functools
 import os
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
@@ -39,6 +40,10 @@ _WIDEST = 256
 # Means that the careful solver takes in a call.
 _CAREFUL_LANES = 8
 _MOST_THREADS = 4
+# Primitives that call LAPACK.
+_FACTORISATION = re.compile(
+    r"\b(cholesky|triangular_solve|lu|qr|geqrf|householder_product|eigh?|svd|schur)\b"
+)
 # Share of a second derivative that is more than rounding.
 _COUPLED = 1e-6
 
@@ -78,11 +83,9 @@ class Solver:
             self.start = np.asarray(flat_init(family, jnp.dtype("float64")), float)
             self.structure = _structure(family, self.start)
         self.size = len(self.start)
-        self._threads = ThreadPoolExecutor(
-            min(os.cpu_count() or 1, _MOST_THREADS)
-            if jax.default_backend() == "cpu"
-            else 1
-        )
+        alone = jax.default_backend() != "cpu" or _factorises(family, self.start)
+        self.num_threads = 1 if alone else min(os.cpu_count() or 1, _MOST_THREADS)
+        self._threads = ThreadPoolExecutor(self.num_threads)
         self._compiled = False
 
     def params_of(self, column: np.ndarray) -> PyTree:
@@ -191,7 +194,7 @@ class Solver:
     def _mapped(
         self, work: Callable[[np.ndarray], np.ndarray], parts: list[np.ndarray]
     ) -> Iterator[np.ndarray]:
-        """Values of calls, several at once: programs without LAPACK may be."""
+        """Values of calls, several at once unless ψ factorises matrices."""
         if not self._compiled or len(parts) == 1:
             # Several threads would compile the program each.
             yield work(parts[0])
@@ -246,6 +249,15 @@ def _structure(family: "Family", start: np.ndarray) -> Structure:
     if size > _WIDEST:
         return Structure(size, (tuple(range(size)),))
     return coupling(np.asarray(_hessians(family, sample_points(start))))
+
+
+def _factorises(family: "Family", start: np.ndarray) -> bool:
+    """Whether the slope of ψ factorises matrices.
+
+    Two programs that do, side by side, may lock up XLA on a CPU.
+    """
+    program = str(jax.make_jaxpr(jax.grad(flat_psi(family)))(start))
+    return _FACTORISATION.search(program) is not None
 
 
 def _slices(count: int, size: int) -> list[slice]:

@@ -69,8 +69,8 @@ def bounded(
     """Exact greedy agglomeration by a matrix of lower bounds.
 
     A cluster lives in the slot of its first leaf. Time: m²/2 costs, then a few dozen a
-    merge (hundreds where there are no clusters), and O(m) arithmetic for each row
-    looked at. Memory: m² numbers and m² bits of one byte.
+    merge (hundreds where the data have no groups), and O(m) arithmetic for each row
+    looked at. Memory: m² numbers and m² bytes.
 
     Ties: equal points before all others; of pairs of equal cost the one whose first
     slot is least merges first, then the one whose second slot is. NaN costs come last.

@@ -60,7 +60,7 @@ class DispersionScreen(Screen):
 
     @property
     def factorises(self) -> bool:
-        """No."""
+        """Never: bounds are sums and products."""
         return False
 
     def features(self, state: WeightedMeans, dtype: jnp.dtype) -> "_Dispersed":

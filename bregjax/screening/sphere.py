@@ -47,7 +47,7 @@ class DirectionScreen(Screen):
 
     @property
     def factorises(self) -> bool:
-        """No."""
+        """Never: bounds are sums and products."""
         return False
 
     def features(

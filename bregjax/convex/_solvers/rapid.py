@@ -180,7 +180,7 @@ def _newton(
     along = lambda tangent: jax.jvp(slopes, (theta,), (tangent,), has_aux=True)
     table = structure.table()
     marks = np.zeros((structure.width, structure.size + 1), bool)
-    np.put_along_axis(marks, table, True, axis=1)  # noqa: FBT003
+    np.put_along_axis(marks, table, values=True, axis=1)
     marks = jnp.asarray(marks[:, :-1, None], theta.dtype)
     gradient, products, psi = jax.vmap(
         lambda mark: along(jnp.broadcast_to(mark, theta.shape)),
