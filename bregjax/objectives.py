@@ -15,9 +15,14 @@ from jax.scipy.special import logsumexp
 from bregjax._checks import check_count, check_support, is_concrete
 from bregjax._problem import FamilyLike, Problem, evaluate, resolve, resolve_rows
 from bregjax._typing import Array, DataLike
+from bregjax.data_model import DataModel
 from bregjax.hierarchy._blocks import map_rows
 from bregjax.hierarchy._search import take
-from bregjax.hierarchy.cut_states import clusters_of_cut, clusters_without
+from bregjax.hierarchy.cut_states import (
+    Clusters,
+    clusters_of_cut,
+    clusters_without,
+)
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import children_of, replay
 from bregjax.smoothing import StatisticMap
@@ -268,8 +273,13 @@ def _held_out(
     problem: Problem, children: Array, rows: Array, *, num_clusters: int
 ) -> Array:
     clusters, _ = clusters_of_cut(problem, children, num_clusters)
+    return _log_likelihood(problem.data_model, clusters, rows)
+
+
+@jax.jit
+def _log_likelihood(model: DataModel, clusters: Clusters, rows: Array) -> Array:
     log_share = jnp.log(clusters.weights) - jnp.log(jnp.sum(clusters.weights))
-    model = problem.data_model
+    num_clusters = clusters.weights.shape[0]
     parameters = model.density_parameters(clusters.states)
     log_likelihood = lambda row: logsumexp(
         log_share + model.log_densities(row, parameters)
@@ -280,7 +290,14 @@ def _held_out(
 def _leave_one_out(problem: Problem, children: Array, *, num_clusters: int) -> Array:
     clusters, labels = clusters_of_cut(problem, children, num_clusters)
     rests, there = clusters_without(problem, children, num_clusters)
-    model = problem.data_model
+    return _log_likelihood_of_others(problem, clusters, labels, rests, there)
+
+
+@jax.jit
+def _log_likelihood_of_others(
+    problem: Problem, clusters: Clusters, labels: Array, rests: Clusters, there: Array
+) -> Array:
+    model, num_clusters = problem.data_model, clusters.weights.shape[0]
     # All in one: what factorises matrices does so once, see `map_rows`.
     join = lambda a, b: jnp.concatenate([a, b])
     states = jax.tree.map(join, clusters.states, rests.states)

@@ -256,7 +256,14 @@ def _step_of(
         moved: Any = optax.apply_updates(free, updates)
         return -value, _clipped(moved, limits), state
 
-    return _Step(optimizer.init, jax.jit(update))
+    compiled = jax.jit(update)
+
+    def update_by_model(problem, *args):
+        # Solves are quick on the host, where values are known.
+        solves = problem.data_model.cluster_model().solves
+        return (update if solves else compiled)(problem, *args)
+
+    return _Step(optimizer.init, update_by_model)
 
 
 def _tree(problem: Problem, free: list[Array]) -> Dendrogram:

@@ -9,8 +9,6 @@ from bregjax.host_model import HostModel, rows_of
 
 __all__ = ["host_leaves", "host_of", "nodes_along", "settled_costs"]
 
-_statistics = jax.jit(smoothed_statistics)
-
 
 def host_of(problem: Problem) -> HostModel | None:
     """The cluster model on the host, where its costs are solved for."""
@@ -30,7 +28,7 @@ def host_leaves(
     Raises:
         ValueError: At the first row without a finite cost.
     """
-    statistics, weights = _statistics(working_copy(problem))
+    statistics, weights = smoothed_statistics(working_copy(problem))
     leaves = host.leaves(statistics, np.asarray(weights))
     check_leaves(host.result(leaves)[:num_points], problem)
     return leaves
