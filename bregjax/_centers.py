@@ -117,7 +117,7 @@ def _code(smoothing: Centered, data_model: DataModel) -> int:
     if not model.solves:
         return int(_code_of_mean(data_model, point))
     one = jax.tree.map(lambda leaf: leaf[None], point)
-    state: Any = model.leaves(one, np.ones(1))
+    state: Any = model.leaves(one, jnp.ones(1))
     codes = np.ravel(state.result).tolist()
     worst = [code for code in (Result.OUTSIDE, Result.BOUNDARY) if code in codes]
     return worst[0] if worst else max(codes)

@@ -168,7 +168,7 @@ def _with_columns(problem: Problem, key: Array) -> Problem:
     return _of_columns(problem, jax.random.randint(key, (d,), 0, d))
 
 
-def _of_columns(problem: Problem, columns: Array) -> Problem:
+def _of_columns(problem: Problem, columns: Array | np.ndarray) -> Problem:
     """The problem with these columns, and the smoothing's numbers that go with them."""
     d = problem.rows.shape[1]
     along = lambda leaf: leaf if jnp.ndim(leaf) == 0 else jnp.asarray(leaf)[columns]

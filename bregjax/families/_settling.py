@@ -93,7 +93,7 @@ def _conjugates_jvp(primals: Any, tangents: Any):
     right, d_value = _residuals(family, params, natural, d_family, d_params, d_means)
     d_natural = _inverse_products(family, params, natural, right)
     # What has no derivative: an integer's tangent is of the type float0.
-    nothing = np.zeros(np.shape(result), jax.dtypes.float0)
+    nothing: Any = np.zeros(np.shape(result), jax.dtypes.float0)
     return (natural, value, result), (d_natural, d_value, nothing)
 
 

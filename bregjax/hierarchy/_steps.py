@@ -23,7 +23,7 @@ _BLOCK_ENTRIES = 2**22
 
 
 def settled_along(
-    model: ClusterModel, merges: Merges, leaves: PyTree, nodes: Array
+    model: ClusterModel, merges: Merges, leaves: PyTree, nodes: Array | np.ndarray
 ) -> PyTree:
     """Settled states of some nodes of a tree, in their order."""
     return model.settle(_pooled_along(model, merges, leaves, nodes))
@@ -64,7 +64,7 @@ def _mapped_costs(model: ClusterModel, points: PyTree, clusters: PyTree) -> Arra
 
 @jax.jit
 def _pooled_along(
-    model: ClusterModel, merges: Merges, leaves: PyTree, nodes: Array
+    model: ClusterModel, merges: Merges, leaves: PyTree, nodes: Array | np.ndarray
 ) -> PyTree:
     """States of some nodes of a tree, to be settled."""
     states = model.pool_along(merges, leaves)

@@ -31,7 +31,9 @@ class Clusters:
     weights: Array
 
 
-def clusters_at(problem: Problem, children: Array, nodes: Array) -> Clusters:
+def clusters_at(
+    problem: Problem, children: Array, nodes: Array | np.ndarray
+) -> Clusters:
     """The clusters that nodes of a tree stand for, in their order."""
     model, leaves = build_leaves(problem)
     merges = Merges(children, problem.num_points)

@@ -138,7 +138,10 @@ def costs_along(problem: Problem, children: Array) -> Array:
 
 
 def replay_costs(
-    model: ClusterModel, leaves: PyTree, children: Array, num_points: Array | int
+    model: ClusterModel,
+    leaves: PyTree,
+    children: Array | np.ndarray,
+    num_points: Array | int,
 ) -> Array:
     """Costs of the merges of `children`, `[m − 1]`; see `node_states`."""
     if children.shape[0] == 0:
@@ -147,7 +150,10 @@ def replay_costs(
 
 
 def nodes_and_costs(
-    model: ClusterModel, leaves: PyTree, children: Array, num_points: Array | int
+    model: ClusterModel,
+    leaves: PyTree,
+    children: Array | np.ndarray,
+    num_points: Array | int,
 ) -> tuple[PyTree, Array]:
     """States of all nodes, see `node_states`, and costs of merges `[m − 1]`."""
     nodes = node_states(model, leaves, children, num_points)
@@ -156,7 +162,10 @@ def nodes_and_costs(
 
 
 def node_states(
-    model: ClusterModel, leaves: PyTree, children: Array, num_points: Array | int
+    model: ClusterModel,
+    leaves: PyTree,
+    children: Array | np.ndarray,
+    num_points: Array | int,
 ) -> PyTree:
     """States of all nodes: leaves first, then unions in the order of merges.
 
