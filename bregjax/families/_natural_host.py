@@ -88,13 +88,18 @@ class NaturalHost(HostModel):
             psi = np.sum(centre * theta, axis=1) - root.value
             self._root = theta, np.where(inside[:, 0], psi, np.nan)
         weight = np.broadcast_to(weights.reshape(-1, *[1] * (len(lead) - 1)), lead)
-        start = np.broadcast_to(self._root[0].reshape(*lead[1:], -1), mean.shape)
+        start = self.family.natural_guess(mean)
+        if start is None:
+            start = np.broadcast_to(self._root[0].reshape(*lead[1:], -1), mean.shape)
         return self.settle(_unsolved(weight.copy(), mean, start))
 
     def pool(self, a: HostState, b: HostState) -> HostState:
         """Sums of weights, averages of means; where a solve may start."""
-        start = self._nearest_start(a, b)
-        return _unsolved(a.weight + b.weight, _pooled(a, b), start)
+        mean = _pooled(a, b)
+        start = self.family.natural_guess(mean)
+        if start is None:
+            start = self._nearest_start(a, b, mean)
+        return _unsolved(a.weight + b.weight, mean, start)
 
     def settle(self, state: HostState) -> HostState:
         """Solve, telling the interior from the boundary; equal means once."""
@@ -178,12 +183,13 @@ class NaturalHost(HostModel):
         """The column of each entry of an array `[k]` or `[k, d]`, flat."""
         return np.arange(int(np.prod(lead))) % (self._columns or 1)
 
-    def _nearest_start(self, a: HostState, b: HostState) -> np.ndarray:
+    def _nearest_start(
+        self, a: HostState, b: HostState, mean: np.ndarray
+    ) -> np.ndarray:
         """The θ of a part, or of all data, at which φ of the union is least.
 
         ψ is known there. That of all data helps where narrow clusters are far apart.
         """
-        mean = _pooled(a, b)
         root, psi = self._root
         if self._columns is None:
             root, psi = root[0], psi[0]
