@@ -90,16 +90,20 @@ class NaturalHost(HostModel):
             psi = np.sum(centre * theta, axis=1) - root.value
             self._root = theta, np.where(inside[:, 0], psi, np.nan)
         weight = np.broadcast_to(weights.reshape(-1, *[1] * (len(lead) - 1)), lead)
-        start = np.broadcast_to(self._root[0].reshape(*lead[1:], -1), mean.shape)
+        start = self.family.natural_guess(mean)
+        if start is None:
+            start = np.broadcast_to(self._root[0].reshape(*lead[1:], -1), mean.shape)
         return self.settle(_unsolved(weight.copy(), mean, start))
 
     def pool(self, a: HostState, b: HostState) -> HostState:
         """Sums of weights, averages of means; where a solve may start."""
         mean = _pooled(a, b)
-        if self._knots is None:
-            start = self._nearest_start(a, b, mean)
-        else:
+        if self._knots is not None:
             start = interpolated(mean, *self._knots)
+        else:
+            start = self.family.natural_guess(mean)
+        if start is None:
+            start = self._nearest_start(a, b, mean)
         return _unsolved(a.weight + b.weight, mean, start)
 
     def settle(self, state: HostState) -> HostState:

@@ -98,10 +98,11 @@ def _conjugates_jvp(primals: Any, tangents: Any):
 
 
 def _by_host(family: "Family", params: PyTree, means: Array, starts: Array):
-    solver = Solver(family, params)
-    found = solver.solve(
-        np.asarray(means), np.asarray(starts), np.arange(len(means)), settled=True
-    )
+    solver, column = Solver(family, params), np.arange(len(means))
+    values = np.asarray(means)
+    guess = family.natural_guess(values)
+    begin = np.asarray(starts) if guess is None else guess
+    found = solver.solve(values, begin, column, settled=True)
     typed = lambda array: jnp.asarray(array, jnp.asarray(means).dtype)
     natural = typed(found.natural)
     if not solver.structure.grouped().all():

@@ -4,6 +4,7 @@ import abc
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from bregjax._checks import is_concrete
@@ -86,6 +87,14 @@ class Family(DataModel):
             is +inf and the code `Result.OUTSIDE`.
         """
         return self.numerical_conjugate(mean, start=start)
+
+    def natural_guess(self, means: np.ndarray) -> np.ndarray | None:
+        """Natural parameters where solves for flat means `[..., n]` may start.
+
+        Anything near θ saves steps, and nothing else depends on it. None, as here, if
+        the family knows no better than `natural_init` and the clusters at hand.
+        """
+        del means
 
     @property
     def solves(self) -> bool:

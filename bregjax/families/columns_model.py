@@ -9,8 +9,10 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from bregjax._pytree import register_pytree
+from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import ClusterModel
+from bregjax.convex import ConjugateSolution
 from bregjax.families._natural_host import NaturalHost
 from bregjax.families._natural_state import NaturalState, flat_init, unsolved
 from bregjax.families._settling import settled
@@ -22,7 +24,16 @@ from bregjax.merges import Merges
 if TYPE_CHECKING:
     from bregjax.families.base import Family
 
-__all__ = ["ColumnsModel"]
+__all__ = ["ColumnsModel", "sum_of_columns"]
+
+# Codes from the one that says most of a row to the one that says least.
+_BY_WEIGHT = (
+    Result.INVALID,
+    Result.OUTSIDE,
+    Result.STALLED,
+    Result.STEP_LIMIT,
+    Result.BOUNDARY,
+)
 
 # The axis of columns in each array of a state, from the end.
 _AXES = NaturalState(-1, -2, -2, -1, -1)  # pyright: ignore[reportArgumentType]
@@ -113,3 +124,20 @@ def _unsolved_leaves(
     mean = jax.vmap(jax.vmap(lambda tree: ravel_pytree(tree)[0]))(statistics)
     weight = jnp.broadcast_to(weights[:, None], mean.shape[:2])
     return unsolved(weight, mean, flat_init(family, mean.dtype)[None, None])
+
+
+def sum_of_columns(by_column: ConjugateSolution) -> ConjugateSolution:
+    """The conjugate of a sum over columns, from that of each, `[d]`.
+
+    The maximiser stays as it is; the code is that of the worst column.
+    """
+    code = jnp.asarray(int(Result.CONVERGED), jnp.int32)
+    for one in reversed(_BY_WEIGHT):
+        code = jnp.where(jnp.any(by_column.result == one), int(one), code)
+    return ConjugateSolution(
+        value=jnp.sum(by_column.value),
+        maximiser=by_column.maximiser,
+        result=code.astype(jnp.int32),
+        num_steps=jnp.max(by_column.num_steps),
+        residual=jnp.max(by_column.residual),
+    )
