@@ -22,8 +22,10 @@ __all__ = [
     "sum_of_fractions",
 ]
 
-# Factors that share a logarithm.
+# Factors that share a logarithm; and those whose product has to stay in range: in
+# float32 the product of two hands its exponent over before it meets others.
 _TOGETHER = 8
+_IN_RANGE = {"float32": 2, "float64": _TOGETHER}
 
 # log(1 + f) / f on [√½ − 1, √2 − 1], from the highest power down: the least squares of
 # what f times it is wrong by, at 20,001 places; see `log`.
@@ -38,6 +40,7 @@ _LOG_RATIO = (
 )
 _LOG_2 = 0.6931471805599453
 _BITS_OF_ROOT_HALF = 0x3F3504F3
+_EXPONENT_OF_ONE = 127
 
 
 def distance_features(x: Array, dtype: jnp.dtype) -> Array:
@@ -69,9 +72,9 @@ def _added(terms: list[Array]) -> Array:
 def log_of_product(term: Callable[[Array], Array], count: int, like: Array) -> Array:
     """Σ_k log term(k), with one logarithm for eight factors; NaN on overflow.
 
-    Factors should be of order 1: the product of so many stays in range for factors
-    from 1e-38 to 1e38 in float64, 1e-4 to 1e4 in float32. One that leaves it gives NaN,
-    which excludes nothing.
+    Products stay in range for factors from 1e-38 to 1e38 in float64, 1e-19 to 1e19 in
+    float32: narrow bandwidths make clusters' variances that large in units of a
+    point's. One that leaves it gives NaN, which excludes nothing.
 
     Args:
         term: From a number k to factors of the shape of `like`.
@@ -81,11 +84,29 @@ def log_of_product(term: Callable[[Array], Array], count: int, like: Array) -> A
     info = jnp.finfo(like.dtype)
 
     def together(factors: list[Array]) -> Array:
-        product = functools.reduce(operator.mul, factors)
-        normal = (product >= info.tiny) & (product <= info.max)
-        return jnp.where(normal, log(product), jnp.nan)
+        width = _IN_RANGE[like.dtype.name]
+        parts = [factors[k : k + width] for k in range(0, len(factors), width)]
+        products = [functools.reduce(operator.mul, part) for part in parts]
+        normal = functools.reduce(
+            operator.and_,
+            [(product >= info.tiny) & (product <= info.max) for product in products],
+        )
+        logs = log(products[0]) if len(products) == 1 else _log_of_all(products)
+        return jnp.where(normal, logs, jnp.nan)
 
     return sum_of(term, count, like, together)
+
+
+def _log_of_all(products: list[Array]) -> Array:
+    """Σ log of positive normal float32 numbers, by the product of their mantissas."""
+    bits = [jax.lax.bitcast_convert_type(product, jnp.int32) for product in products]
+    exponents = _added([b >> 23 for b in bits]) - len(bits) * _EXPONENT_OF_ONE
+    ones = _EXPONENT_OF_ONE << 23
+    mantissas = [(b & ((1 << 23) - 1)) | ones for b in bits]
+    factors = [jax.lax.bitcast_convert_type(b, jnp.float32) for b in mantissas]
+    return exponents.astype(jnp.float32) * jnp.float32(_LOG_2) + log(
+        functools.reduce(operator.mul, factors)
+    )
 
 
 def sum_of_fractions(
@@ -179,12 +200,13 @@ def in_range(x: Array) -> Array:
     """0 for rows `[m, n]` whose weighted means have products in range, else NaN, `[m]`.
 
     A weighted mean of two numbers is at least half of the one with the larger weight.
-    So if products of eight halves, those above 1 left out, keep their digits for
-    either, so do all partial products of eights of means.
+    So if products of as many halves as are multiplied (see `log_of_product`), those
+    above 1 left out, keep their digits for either, so do all partial products of means.
     """
     info = jnp.finfo(x.dtype)
-    fill = -x.shape[-1] % _TOGETHER
+    width = _IN_RANGE[x.dtype.name]
+    fill = -x.shape[-1] % width
     small = jnp.log2(jnp.minimum(x / 2, 1))
-    small = jnp.pad(small, ((0, 0), (0, fill))).reshape(len(x), -1, _TOGETHER)
+    small = jnp.pad(small, ((0, 0), (0, fill))).reshape(len(x), -1, width)
     least = jnp.min(jnp.sum(small, axis=-1), axis=-1)
     return jnp.where(least > info.minexp + 1, 0, jnp.nan).astype(x.dtype)
