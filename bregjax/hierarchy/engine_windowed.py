@@ -12,7 +12,7 @@ from bregjax.hierarchy._windowed import kernels
 from bregjax.hierarchy._windowed.check import least_intruder
 from bregjax.hierarchy._windowed.frontier import Frontier
 from bregjax.hierarchy._windowed.placement import Placement
-from bregjax.hierarchy._windowed.pool import Pool
+from bregjax.hierarchy._windowed.pool import MOST_SINGLY, Pool
 from bregjax.hierarchy._windowed.schedule import Merges, schedule
 from bregjax.host_model import HostModel
 from bregjax.screening import Screen
@@ -28,8 +28,15 @@ _GROWTH, _SHRINKAGE = 1.1, 0.7
 # The same after one that failed at its first merges, and until it is large again.
 _COLLAPSE, _RECOVERY = 0.25, 1.3
 # A window of so few merges that fails is made one merge at a time; so many are made so
-# at most before the next window.
-_FEW, _MANY = 8, 64
+# before the next window, and by a factor more after each that fails at its first.
+_FEW, _FASTER = 8, 8
+# Once so many merges were made one at a time a program for that is compiled, which
+# takes as long as a hundred of them do without; from then on windows of fewer clusters
+# than so many are not tried: their rounds and the check take longer.
+_BY_HOST, _WORTH = 24, 64
+# A window of so many rounds, several times what they take, is given up: unions come
+# ever nearer to the rest, which one merge at a time makes at less cost.
+_MANY_ROUNDS = 24
 
 
 @dataclass
@@ -44,6 +51,7 @@ class WindowedInfo:
             again when their nearest had gone.
         rescans: The last kind of these.
         failed_checks: Windows undone, because greedy would have merged otherwise.
+        long_windows: Windows undone because their rounds did not end.
         overflows: Windows undone for want of room.
         single_steps: Merges made one at a time, where windows of a few failed.
     """
@@ -54,6 +62,7 @@ class WindowedInfo:
     searches: int = 0
     rescans: int = 0
     failed_checks: int = 0
+    long_windows: int = 0
     overflows: int = 0
     single_steps: int = 0
 
@@ -78,6 +87,10 @@ def windowed(
     and tried smaller, at last one merge at a time, if it isn't what greedy does.
     Costs that are reducible (squared distances: the union of two clusters, each the
     other's nearest, is no nearer to a third than they were) need no check.
+
+    Where windows fail again and again, because unions come nearer to others than their
+    parts were, merges are made one at a time by one program (`_windowed/singly.py`),
+    each at the cost of a row of bounds or two, and windows are tried less and less.
 
     Pairs are screened by lower bounds, `model.screen`; `merge_cost`, the robust
     form, decides among all that are left.
@@ -166,6 +179,10 @@ class _Run:
         share = self._shares[0]
         while self._left > 1:
             self._make_room()
+            if self._inverting and share * self._left < _WORTH:
+                self._merge_singly(_WORTH)
+                share *= _RECOVERY
+                continue
             bounds = np.sort(frontier.bound[frontier.active])
             share = self._merge_window(bounds[int(share * len(bounds))], share)
         # Costs that could not be had were searched with as the largest number.
@@ -191,6 +208,10 @@ class _Run:
             if share < smallest:
                 self._merge_singly(1)
             return share / 2
+        if self._is_long(merges):
+            info.long_windows += 1
+            frontier.restore(before)
+            return self._step_back(1, share)
         if not len(merges.cost):  # nothing but bounds below what is there
             return share
         order = schedule(merges)
@@ -200,30 +221,41 @@ class _Run:
         if intruder == np.inf:
             self._commit(*(field[order] for field in merges[:4]))
             info.windows += 1
-            self._singly = _FEW
+            self._singly = max(self._singly // 2, _FEW)
             growth = _GROWTH if share > usual / 2 else _RECOVERY
             return min(growth * share, largest)
         info.failed_checks += 1
         frontier.restore(before)
         lower = np.nextafter(intruder, -np.inf)
         count = int(np.count_nonzero(merges.cost <= lower))
-        if count <= _FEW or lower >= threshold:
-            # Where greedy is not to be foreseen it may stay so for a while.
-            if len(merges.cost) <= 4 * self._singly:
-                self._singly = min(2 * self._singly, _MANY)
-            self._merge_singly(max(count + 1, self._singly))
-            return max(_COLLAPSE * share, smallest)
+        few = _WORTH if self._inverting else _FEW
+        if count <= few or lower >= threshold:
+            return self._step_back(min(count, few) + 1, share)
         self._merge_window(lower, share)
         return max(_SHRINKAGE * share, smallest)
 
+    def _step_back(self, count: int, share: float) -> float:
+        """Make merges one at a time, so many or more; the share to try next."""
+        # Where greedy is not to be foreseen it may stay so for a while.
+        self._merge_singly(max(count, self._singly))
+        self._singly *= _FASTER
+        return max(_COLLAPSE * share, self._shares[2])
+
+    def _is_long(self, merges: Merges) -> bool:
+        """Whether a window has taken so many rounds that it is given up."""
+        return not self._reducible and np.max(merges.round, initial=0) > _MANY_ROUNDS
+
     def _optimistic(self, threshold: float) -> Merges | None:
-        """Merge by rounds, until no pair is within the threshold; None if room ends."""
+        """Merge by rounds, until no pair is within the threshold, or they get long.
+
+        None if room ends.
+        """
         frontier = self._frontier
         rounds = [Merges.none()]
         while True:
             frontier.refresh(threshold)
             first, second = frontier.mutual(threshold)
-            if not len(first):
+            if not len(first) or self._is_long(rounds[-1]):
                 return Merges.joined(rounds)
             if len(first) > frontier.pool.room:
                 return None
@@ -237,7 +269,33 @@ class _Run:
 
     def _merge_singly(self, count: int) -> None:
         """Make merges one at a time, as greedy does."""
-        for _ in range(min(count, self._left - 1)):
+        count = min(count, self._left - 1)
+        if self._inverting:
+            self._merge_compiled(count)
+        else:
+            self._merge_from_host(count)
+
+    @property
+    def _inverting(self) -> bool:
+        """Whether so many windows failed that a program for single merges pays."""
+        often = self.info.single_steps >= _BY_HOST
+        return often and self._frontier.pool.merges_singly
+
+    def _merge_compiled(self, count: int) -> None:
+        """Make merges one at a time, many in one call."""
+        pool = self._frontier.pool
+        while count:
+            self._make_room()
+            some, start = min(count, MOST_SINGLY, pool.room), pool.used
+            made = self._frontier.merge_singly(some)
+            first, second, cost = (np.asarray(values)[:some] for values in made[:3])
+            self._commit(first, second, np.arange(start, pool.used), cost)
+            self.info.single_steps += some
+            count -= some
+
+    def _merge_from_host(self, count: int) -> None:
+        """Make merges one at a time, each by a few calls that windows make too."""
+        for _ in range(count):
             self._make_room()
             first, second = self._frontier.first_pair()
             cost = self._frontier.bound[first]

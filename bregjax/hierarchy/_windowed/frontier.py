@@ -5,12 +5,14 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from bregjax.hierarchy._windowed.bounds import Bounds
 from bregjax.hierarchy._windowed.meeting import meet
-from bregjax.hierarchy._windowed.nearest import Nearest
+from bregjax.hierarchy._windowed.nearest import Nearest, mixed
 from bregjax.hierarchy._windowed.pool import Pool, blocks
+from bregjax.hierarchy._windowed.singly import Known, Made
 
 __all__ = ["Frontier"]
 
@@ -48,7 +50,7 @@ class Frontier:
             pool=pool,
             alive=np.arange(size) < pool.used,
             near=Nearest.unknown(size, pool.shapes.near),
-            key=_mixed(np.arange(size, dtype=np.uint32)),
+            key=mixed(np.arange(size, dtype=np.uint32)),
         )
 
     @property
@@ -133,7 +135,7 @@ class Frontier:
         new = self.pool.append(first, second)
         self.alive[first] = self.alive[second] = False
         self.near.forget_dead(self.alive)
-        self.key[new] = _mixed(self.keys(first, second))
+        self.key[new] = mixed(self.keys(first, second))
         self.near.bound[:, new] = -np.inf
         self.near.exact[:, new] = False
         self.alive[new] = True
@@ -152,6 +154,27 @@ class Frontier:
         self.alive[new] = True
         self._search_again(np.concatenate([new, stale]), len(new))
         return new
+
+    def merge_singly(self, count: int) -> Made:
+        """Make so many merges one at a time, as greedy does, without the host."""
+        near, dtype = self.near, self.pool.dtype
+        known = Known(
+            alive=jnp.asarray(self.alive),
+            key=jnp.asarray(self.key),
+            bound=jnp.asarray(near.bound.astype(dtype)),
+            slot=jnp.asarray(near.slot.astype(np.int32)),
+            exact=jnp.asarray(near.exact),
+        )
+        known, made = self.pool.merge_singly(known, count)
+        self.alive, self.key = np.array(known.alive), np.array(known.key)
+        self.near = Nearest(
+            np.array(known.bound, near.bound.dtype),
+            np.array(known.slot, near.slot.dtype),
+            np.array(known.exact),
+        )
+        self.searches += count + int(made.rescans)
+        self.rescans += int(made.rescans)
+        return made
 
     def compact(self) -> tuple[np.ndarray, np.ndarray]:
         """Move living clusters to the first slots; where they were, and are."""
@@ -209,10 +232,3 @@ class Frontier:
         ours, theirs = meet(self.pool, part, present, bounds, newborn, limit)
         self.near.replace(part, ours, self.key)
         self.near.insert(theirs, self.key)
-
-
-def _mixed(values: np.ndarray) -> np.ndarray:
-    """Hash of 32-bit numbers (the finaliser of MurmurHash3)."""
-    values = (values ^ (values >> np.uint32(16))) * np.uint32(0x85EBCA6B)
-    values = (values ^ (values >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-    return values ^ (values >> np.uint32(16))

@@ -1,11 +1,15 @@
 """For every cluster a few of the nearest, or lower bounds on what these cost."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-__all__ = ["Costs", "Nearest", "push_least"]
+from bregjax._typing import Array
+
+__all__ = ["Costs", "Nearest", "mixed", "push_least"]
+
+Words = TypeVar("Words", np.ndarray, Array)
 
 
 class Costs(NamedTuple):
@@ -116,6 +120,13 @@ def push_least(least: np.ndarray, place: np.ndarray, costs: np.ndarray) -> None:
     touched = np.flatnonzero(lower[0] < np.inf)
     both = np.concatenate([least[:, touched], lower[:, touched]])
     least[:, touched] = np.sort(both, axis=0)[: len(least)]
+
+
+def mixed(values: Words) -> Words:
+    """Hash of 32-bit numbers (the finaliser of MurmurHash3)."""
+    values = (values ^ (values >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    values = (values ^ (values >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return values ^ (values >> np.uint32(16))
 
 
 def _sorted(pairs: Costs, key: np.ndarray) -> tuple[Costs, np.ndarray]:

@@ -9,23 +9,27 @@ import numpy as np
 from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._search import take
-from bregjax.hierarchy._windowed import kernels
+from bregjax.hierarchy._windowed import kernels, singly
 from bregjax.hierarchy._windowed.ahead import Ahead
 from bregjax.hierarchy._windowed.bounds import Bounds
 from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.shapes import Shapes
+from bregjax.hierarchy._windowed.singly import Known, Made
 from bregjax.host_model import HostModel, rows_of
 from bregjax.screening import Screen
 
-__all__ = ["Pool", "blocks"]
+__all__ = ["MOST_SINGLY", "Pool", "blocks"]
 
 
-# Slots in use from which few rows are worth a program of their own.
-_MANY_SLOTS = 4096
+# Slots in use from which few rows are worth a program of their own, and calls for few
+# rows after which they are in any case.
+_MANY_SLOTS, _MANY_CALLS = 4096, 128
 # Pairs a row left in question from which more digits are tried.
 _MANY_LEFT = 256
 # A batch of so many pairs takes no longer than a few calls of one of few pairs.
 _CHEAP = 512
+# Merges that one call makes one at a time: about a second's.
+MOST_SINGLY = 256
 # Pairs whose bounds are taken at once, as a multiple of those whose costs are.
 _PER_BATCH = 8
 
@@ -58,6 +62,7 @@ class Pool:
         # Half the digits do for most bounds; see `sharper`.
         self.screen_dtype = np.dtype(np.float32)
         self._many = _MANY_LEFT
+        self._few_calls = 0
         self.placement = placement or Placement()
         # Programs on several devices wait for each other: one at a time.
         alone = self.placement.num_devices > 1 or screen.factorises
@@ -99,7 +104,9 @@ class Pool:
         p = self.placement.num_devices
         used = int(np.max(np.flatnonzero(alive), initial=-1)) + 1
         shapes = self.shapes.for_few_rows()
-        if used < _MANY_SLOTS or len(rows) > shapes.block:
+        few = len(rows) <= shapes.block
+        self._few_calls += few
+        if not few or (used < _MANY_SLOTS and self._few_calls <= _MANY_CALLS):
             shapes = self.shapes
         found = kernels.bounds(
             self.screen,
@@ -226,6 +233,40 @@ class Pool:
         self.features = kernels.write_features(
             self.screen, self.features, unions, slots, self.placement, self.screen_dtype
         )
+
+    @property
+    def merges_singly(self) -> bool:
+        """Whether `merge_singly` serves: on one device, without solving or factorising.
+
+        Programs of several batches of factorisations can lock up (see `Ahead`).
+        """
+        alone = self.placement.mesh is None and self.host is None
+        return alone and not self.screen.factorises
+
+    def merge_singly(self, known: Known, count: int) -> tuple[Known, Made]:
+        """Make so many merges one at a time, at most `MOST_SINGLY` and those with room.
+
+        Args:
+            known: The nearest of all.
+            count: How many merges.
+
+        Returns:
+            What is known then, and the merges, whose unions take the next slots.
+        """
+        # More digits would have to have the program compiled again; see `sharper`.
+        self._many = np.inf
+        self.states, self.features, known, made = singly.merge_singly(
+            self.model,
+            self.screen,
+            self.states,
+            self.features,
+            known,
+            (jnp.int32(self.used), jnp.int32(count)),
+            self.screen_dtype,
+            MOST_SINGLY,
+        )
+        self.used += count
+        return known, made
 
     def compact(self, slots: np.ndarray) -> np.ndarray:
         """Keep the given slots alone, as the first; the slots that they take."""
