@@ -9,7 +9,8 @@ class Cell:
     """One problem.
 
     Attributes:
-        family: A name of a built-in family, or "zero_truncated_poisson".
+        family: A name of a built-in family, or "zero_truncated_poisson"; with "@" and a
+            factor, of Gaussians with bandwidths so many times the rule's.
         data: A kind of data, a function in `data.py`.
         m: Points.
         n: Columns.
@@ -55,6 +56,11 @@ CELLS = (
     Cell("gaussian", "blobs", 2_000, 20),
     Cell("gaussian", "blobs", 5_000, 20),
     Cell("gaussian", "mnist35", 1_984, 49),
+    # Costs that invert, the more the narrower: 1, 162 and 333 times.
+    *(
+        Cell(f"diagonal_gaussian@{factor}", "spambase", 2_301, 57)
+        for factor in ("1", "0.01", "0.001")
+    ),
     # Few columns with many ties, and many columns.
     Cell("ward", "uniform", 10_000, 2),
     Cell("poisson", "counts", 10_000, 2),

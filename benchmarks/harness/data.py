@@ -2,7 +2,7 @@
 
     python -m harness.data KIND M N FILE.npy
 
-Digits and mnist35 have sizes of their own; M and N are then only compared with them.
+Digits, mnist35 and spambase have sizes of their own; M and N are then only compared with them.
 """
 
 import importlib
@@ -54,6 +54,12 @@ def mnist35(m: int, n: int) -> np.ndarray:
         return file["X"][file["is_train"]].astype(float)[:m, :n]
 
 
+def spambase(m: int, n: int) -> np.ndarray:
+    """The training half of spambase, 2,301 × 57, from beside the project."""
+    with np.load(SHARED / "spambase.npz") as file:
+        return file["X"][file["is_train"]][:m, :n]
+
+
 KINDS = {
     make.__name__: make
     for make in (
@@ -64,6 +70,7 @@ KINDS = {
         digits,
         binary_digits,
         mnist35,
+        spambase,
     )
 }
 

@@ -39,6 +39,11 @@ def family_of(name: str, n: int):
     )
 
 
+def narrowed(x: np.ndarray, factor: float):
+    """The rule's bandwidths of all columns, times a factor."""
+    return bj.blur(factor * bj.normal_reference(x, per_coordinate=True).bandwidth)
+
+
 class _Compilations:
     """Seconds of the compilations since last asked."""
 
@@ -64,8 +69,13 @@ def prepare(engine: str, family: str):
 def _cluster(
     engine: str, family: str, compilations: _Compilations, x: np.ndarray
 ) -> Outcome:
+    family, _, factor = family.partition("@")
     tree, info = bj.agglomerate(
-        x, family=family_of(family, x.shape[1]), engine=engine, return_info=True
+        x,
+        family=family_of(family, x.shape[1]),
+        smoothing=narrowed(x, float(factor)) if factor else "auto",
+        engine=engine,
+        return_info=True,
     )
     details = {
         **dataclasses.asdict(info),
