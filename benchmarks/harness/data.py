@@ -2,7 +2,8 @@
 
     python -m harness.data KIND M N FILE.npy
 
-Digits, mnist35 and spambase have sizes of their own; M and N are then only compared with them.
+Digits, mnist35 and spambase have sizes of their own; M and N are then only compared
+with them.
 """
 
 import importlib
