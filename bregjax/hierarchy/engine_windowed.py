@@ -28,12 +28,13 @@ _GROWTH, _SHRINKAGE = 1.1, 0.7
 # The same after one that failed at its first merges, and until it is large again.
 _COLLAPSE, _RECOVERY = 0.25, 1.3
 # A window of so few merges that fails is made one merge at a time; so many are made so
-# before the next window, and by a factor more after each that fails at its first.
+# before the next window; twice as many after each that fails at its first, and more by
+# a factor where one was given up or there is a program for that.
 _FEW, _FASTER = 8, 8
-# Once so many merges were made one at a time a program for that is compiled, which
+# Where so many merges would have been made one at a time it is compiled, which
 # takes as long as a hundred of them do without; from then on windows of fewer clusters
 # than so many are not tried: their rounds and the check take longer.
-_BY_HOST, _WORTH = 24, 64
+_BY_HOST, _WORTH = 64, 64
 # A window of so many rounds, several times what they take, is given up: unions come
 # ever nearer to the rest, which one merge at a time makes at less cost.
 _MANY_ROUNDS = 24
@@ -143,6 +144,7 @@ class _Run:
         self._reducible = model.reducible
         self._shares = _REDUCIBLE_SHARES if model.reducible else _SHARES
         self._singly = _FEW
+        self._inverting = False
         self._frontier = Frontier.of(pool)
         self._node = np.arange(pool.capacity)
         self._num_points = num_points
@@ -211,7 +213,7 @@ class _Run:
         if self._is_long(merges):
             info.long_windows += 1
             frontier.restore(before)
-            return self._step_back(1, share)
+            return self._step_back(1, share, 0)
         if not len(merges.cost):  # nothing but bounds below what is there
             return share
         order = schedule(merges)
@@ -221,7 +223,7 @@ class _Run:
         if intruder == np.inf:
             self._commit(*(field[order] for field in merges[:4]))
             info.windows += 1
-            self._singly = max(self._singly // 2, _FEW)
+            self._singly = max(self._singly // 2, _FEW) if self._inverting else _FEW
             growth = _GROWTH if share > usual / 2 else _RECOVERY
             return min(growth * share, largest)
         info.failed_checks += 1
@@ -230,15 +232,20 @@ class _Run:
         count = int(np.count_nonzero(merges.cost <= lower))
         few = _WORTH if self._inverting else _FEW
         if count <= few or lower >= threshold:
-            return self._step_back(min(count, few) + 1, share)
+            return self._step_back(min(count, few) + 1, share, len(merges.cost))
         self._merge_window(lower, share)
         return max(_SHRINKAGE * share, smallest)
 
-    def _step_back(self, count: int, share: float) -> float:
-        """Make merges one at a time, so many or more; the share to try next."""
-        # Where greedy is not to be foreseen it may stay so for a while.
+    def _step_back(self, count: int, share: float, size: int) -> float:
+        """Make merges one at a time, so many or more; the share to try next.
+
+        More the next time, if a window of a small size failed; 0 is one given up.
+        """
         self._merge_singly(max(count, self._singly))
-        self._singly *= _FASTER
+        if size > 4 * self._singly and not self._inverting:
+            return max(_COLLAPSE * share, self._shares[2])
+        # Where greedy is not to be foreseen it may stay so for a while.
+        self._singly *= _FASTER if self._inverting or not size else 2
         return max(_COLLAPSE * share, self._shares[2])
 
     def _is_long(self, merges: Merges) -> bool:
@@ -270,16 +277,13 @@ class _Run:
     def _merge_singly(self, count: int) -> None:
         """Make merges one at a time, as greedy does."""
         count = min(count, self._left - 1)
+        often = self.info.single_steps + count > _BY_HOST
+        # From here on: a program for single merges pays.
+        self._inverting |= often and self._frontier.pool.merges_singly
         if self._inverting:
             self._merge_compiled(count)
         else:
             self._merge_from_host(count)
-
-    @property
-    def _inverting(self) -> bool:
-        """Whether so many windows failed that a program for single merges pays."""
-        often = self.info.single_steps >= _BY_HOST
-        return often and self._frontier.pool.merges_singly
 
     def _merge_compiled(self, count: int) -> None:
         """Make merges one at a time, many in one call."""
