@@ -77,7 +77,7 @@ class Made(NamedTuple):
 class _Clusters(NamedTuple):
     """States of the clusters in slots, and features with these last, `[..., slots]`.
 
-    A row of bounds works on one coordinate of all slots after the other: three times as
+    A row of bounds works on one coordinate of all slots after the other: twice as
     fast where they lie side by side.
     """
 
