@@ -24,6 +24,7 @@ import jax.numpy as jnp
 from bregjax._typing import Array
 from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.outcome import FlatFunction
+from bregjax.convex._solvers.packing import packed_loop, select_stack
 
 
 class Verdict(NamedTuple):
@@ -210,12 +211,17 @@ def ray_test(
         return index + 1, jax.tree.map(keep, longer, rays)
 
     rays = new_rays(jnp.broadcast_to(reach, clean.shape))
-    _, rays = jax.lax.while_loop(more, look, (jnp.asarray(0, jnp.int32), rays))
+    _, rays = packed_loop(more, look, (jnp.asarray(0, jnp.int32), rays))
     verdict = judge(rays)
     # A ray that comes to an end proves nothing: any other evidence counts for more.
-    boundary = jnp.any(needed & verdict.boundary)
-    outside = needed & verdict.outside
-    outside = jnp.any(outside & jnp.isinf(rays.outer)) | (jnp.any(outside) & ~boundary)
-    boundary = boundary & ~outside
-    rising = jnp.any(needed & verdict.boundary & verdict.rising)
-    return Verdict(outside, boundary, rising, jnp.any(needed & verdict.edge))
+    flags = (
+        verdict.outside & jnp.isinf(rays.outer),
+        verdict.outside,
+        verdict.boundary,
+        verdict.boundary & verdict.rising,
+        verdict.edge,
+    )
+    some = jnp.any(needed[None] & select_stack(flags), axis=1)
+    endless, outside, boundary, rising, edge = some
+    outside = endless | (outside & ~boundary)
+    return Verdict(outside, boundary & ~outside, rising, edge)

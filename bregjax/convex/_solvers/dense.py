@@ -33,6 +33,11 @@ def diagonal(matrix: Array) -> Array:
     return jnp.sum(jnp.where(on, matrix, 0), axis=0)
 
 
+def cholesky(matrix: Array) -> Array:
+    """Lower Cholesky factor of a matrix that is symmetric as it is."""
+    return jax.lax.linalg.cholesky(matrix, symmetrize_input=False)
+
+
 class Scaled(NamedTuple):
     """Hessian with unit diagonal, and the projector on its overcomplete directions."""
 
@@ -41,22 +46,19 @@ class Scaled(NamedTuple):
     null: Array  # Q, zero columns included, [n, n]
 
 
-def orthonormal(columns: Array, keep: Array) -> Array:
-    """Orthonormal basis of the kept columns [n, n]; the others become zero.
+def orthonormal(columns: Array) -> Array:
+    """Orthonormal basis of the columns [n, n] that aren't zero; zero columns stay.
 
     By the Cholesky factor of the Gram matrix: many times faster than a QR of the same
     size. The result lies in the span of the columns whatever the factor loses, which
     is all that C + QQᵀ needs.
     """
-    eps = jnp.finfo(columns.dtype).eps
-    columns = jnp.where(keep[None, :], columns, 0)
-    norms = jnp.sqrt(jnp.sum(columns**2, axis=0))
-    columns = columns / jnp.where(norms > 0, norms, 1)[None, :]
+    n, eps = columns.shape[0], jnp.finfo(columns.dtype).eps
     gram = product(columns.T, columns)
     # The ridge keeps the factor finite where columns have become parallel.
-    ridge = jnp.where(keep, 8 * columns.shape[0] * eps, 1.0).astype(columns.dtype)
-    factor = jnp.linalg.cholesky(gram + jnp.diag(ridge))
-    return solve_triangular(factor, columns.T, lower=True).T
+    stiff = jnp.where(gram > 0, (1 + 8 * n * eps) * gram, 1)
+    gram = jnp.where(jnp.eye(n, dtype=bool), stiff, gram)
+    return solve_triangular(cholesky(gram), columns.T, lower=True).T
 
 
 def null_basis(
@@ -74,30 +76,22 @@ def null_basis(
     scale = jnp.where(scale > 0, scale, 1)
     weights, vectors = jnp.linalg.eigh(curvature / jnp.outer(scale, scale))
     candidate = weights <= 8 * n * eps
-    columns = jax.lax.fori_loop(  # twice is enough
-        0,
-        2,
-        lambda _, columns: orthonormal(columns, candidate),
-        vectors / scale[:, None],
-    )
+    # Weights ascend: the candidates come first, and the first columns span them.
+    columns = jnp.where(candidate[None], jnp.linalg.qr(vectors / scale[:, None])[0], 0)
 
-    def probe(candidate: Array) -> Array:
-        def moves(length: Array) -> Array:
-            def along(column: Array) -> Array:
-                there = gradient(start + length * column)
-                noise = jnp.sum((jnp.abs(slope) + jnp.abs(there)) * jnp.abs(column))
-                change = jnp.sum((there - slope) * column)
-                return ~(jnp.abs(change) <= 100 * eps * noise)
+    # Moved along all candidates at once: along an affine one the slope stays the same
+    # whatever the others do.
+    order = jnp.arange(n, dtype=start.dtype)
+    way = product(columns, 1 + jnp.sin(1 + 12.9898 * order) / 2)
 
-            return jax.vmap(along, in_axes=1)(columns)
+    def moves(length: Array) -> Array:
+        there = gradient(start + length * way)
+        change = product(columns.T, there - slope)
+        noise = product(jnp.abs(columns.T), jnp.abs(slope) + jnp.abs(there))
+        return ~(jnp.abs(change) <= 100 * eps * noise)
 
-        lengths = jnp.asarray(NULL_PROBES, start.dtype)
-        return candidate & ~jnp.any(jax.lax.map(moves, lengths), axis=0)
-
-    null = jax.lax.cond(
-        jnp.any(candidate), probe, lambda candidate: candidate, candidate
-    )
-    return jnp.where(null[None, :], columns, 0)
+    moving = jax.vmap(moves)(jnp.asarray(NULL_PROBES, start.dtype))
+    return jnp.where(jnp.any(moving, axis=0)[None], 0, columns)
 
 
 def gauge(step: Array, null: Array) -> Array:
@@ -109,16 +103,15 @@ def scaled_hessian(curvature: Array, scale: Array, null: Array) -> Scaled:
     """C + QQᵀ for the given D; the work for Q is skipped where N is empty."""
     matrix = curvature / jnp.outer(scale, scale)
     matrix = (matrix + matrix.T) / 2
-    keep = jnp.any(null != 0, axis=0)
 
     def fill(null: Array) -> tuple[Array, Array]:
-        basis = orthonormal(scale[:, None] * null, keep)
+        basis = orthonormal(scale[:, None] * null)
         return basis, product(basis, basis.T)
 
     def empty(null: Array) -> tuple[Array, Array]:
         return null, null
 
-    basis, projector = jax.lax.cond(jnp.any(keep), fill, empty, null)
+    basis, projector = jax.lax.cond(jnp.any(null != 0), fill, empty, null)
     return Scaled(scale, matrix + projector, basis)
 
 
@@ -132,7 +125,7 @@ def ridge_cholesky(matrix: Array) -> Array:
     identity = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
 
     def attempt(ridge: Array) -> Array:
-        return jnp.linalg.cholesky(matrix + ridge * identity)
+        return cholesky(matrix + ridge * identity)
 
     def failed(state: tuple[Array, Array]) -> Array:
         ridge, factor = state

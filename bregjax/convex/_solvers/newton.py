@@ -18,6 +18,7 @@ from bregjax.convex._solvers.outcome import (
     first_of,
     inner_product,
 )
+from bregjax.convex._solvers.packing import totals
 from bregjax.convex._solvers.walls import at_edge
 
 
@@ -33,9 +34,10 @@ def minimise(
 
     # y off the affine hull of the mean domain by more than rounding: no θ will do.
     off_hull = product(null.T, y - anchor)
-    magnitude = jnp.sqrt(jnp.sum(y**2)) + jnp.sqrt(jnp.sum(anchor**2))
-    outside_hull = jnp.sqrt(jnp.sum(off_hull**2)) > 100 * eps * magnitude
-    invalid = ~jnp.all(jnp.isfinite(y))
+    off, length, other, bad = totals(off_hull**2, y**2, anchor**2, ~jnp.isfinite(y))
+    invalid = bad > 0
+    magnitude = jnp.sqrt(length) + jnp.sqrt(other)
+    outside_hull = jnp.sqrt(off) > 100 * eps * magnitude
 
     skip = invalid | outside_hull
     state = descend(f, warm, y, null, max_steps, skip=skip)

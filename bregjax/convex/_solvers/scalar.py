@@ -29,6 +29,7 @@ from bregjax.convex._solvers.outcome import (
     terms,
     value_tolerance,
 )
+from bregjax.convex._solvers.packing import packed_loop
 from bregjax.convex._solvers.rounding import steadied
 
 
@@ -208,7 +209,7 @@ def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> Stat
     def unfinished(state: State) -> Array:
         return jnp.any(state.active) & (state.num_steps < max_steps)
 
-    return jax.lax.while_loop(unfinished, advance, begin)
+    return packed_loop(unfinished, advance, begin)
 
 
 def _step(y: Array, slope: Array, curvature: Array) -> Array:
@@ -307,7 +308,7 @@ def _ray_test(
         return index + 1, jax.tree.map(keep, longer, rays)
 
     begin = (jnp.asarray(0, jnp.int32), new_rays(jnp.abs(theta - origin)))
-    _, rays = jax.lax.while_loop(more, look, begin)
+    _, rays = packed_loop(more, look, begin)
     return Verdict(*(needed & flag for flag in judge(rays)))
 
 

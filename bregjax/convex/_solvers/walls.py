@@ -25,6 +25,7 @@ import jax.numpy as jnp
 from bregjax._typing import Array
 from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.outcome import FlatFunction, Point
+from bregjax.convex._solvers.packing import packed_loop
 
 
 class Walls(NamedTuple):
@@ -100,7 +101,7 @@ def free_way(
         return index + 1, inner, outer, inner / 2 + outer / 2
 
     begin = jnp.asarray(0, jnp.int32), jnp.zeros_like(moves), moves, moves
-    end = jax.lax.while_loop(lambda carry: carry[0] < rounds, halve, begin)
+    end = packed_loop(lambda carry: carry[0] < rounds, halve, begin)
     return end[1], end[2]
 
 
