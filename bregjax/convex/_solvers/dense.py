@@ -17,9 +17,8 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from bregjax._typing import Array
+from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.outcome import FlatFunction
-
-NULL_PROBES = (1.0, -1.0, 10.0, -10.0)
 
 
 def product(left: Array, right: Array) -> Array:
@@ -56,7 +55,7 @@ def orthonormal(columns: Array) -> Array:
     n, eps = columns.shape[0], jnp.finfo(columns.dtype).eps
     gram = product(columns.T, columns)
     # The ridge keeps the factor finite where columns have become parallel.
-    stiff = jnp.where(gram > 0, (1 + 8 * n * eps) * gram, 1)
+    stiff = jnp.where(gram > 0, (1 + thresholds.NULL * n * eps) * gram, 1)
     gram = jnp.where(jnp.eye(n, dtype=bool), stiff, gram)
     return solve_triangular(cholesky(gram), columns.T, lower=True).T
 
@@ -75,7 +74,7 @@ def null_basis(
     scale = jnp.sqrt(diagonal(curvature))
     scale = jnp.where(scale > 0, scale, 1)
     weights, vectors = jnp.linalg.eigh(curvature / jnp.outer(scale, scale))
-    candidate = weights <= 8 * n * eps
+    candidate = weights <= thresholds.NULL * n * eps
     # Weights ascend: the candidates come first, and the first columns span them.
     columns = jnp.where(candidate[None], jnp.linalg.qr(vectors / scale[:, None])[0], 0)
 
@@ -88,9 +87,9 @@ def null_basis(
         there = gradient(start + length * way)
         change = product(columns.T, there - slope)
         noise = product(jnp.abs(columns.T), jnp.abs(slope) + jnp.abs(there))
-        return ~(jnp.abs(change) <= 100 * eps * noise)
+        return ~(jnp.abs(change) <= thresholds.OFF_HULL * eps * noise)
 
-    moving = jax.vmap(moves)(jnp.asarray(NULL_PROBES, start.dtype))
+    moving = jax.vmap(moves)(jnp.asarray(thresholds.NULL_PROBES, start.dtype))
     return jnp.where(jnp.any(moving, axis=0)[None], 0, columns)
 
 
@@ -118,6 +117,7 @@ def scaled_hessian(curvature: Array, scale: Array, null: Array) -> Scaled:
 def ridge_cholesky(matrix: Array) -> Array:
     """Cholesky factor of matrix + δI, δ the first of 4 eps·30^k that makes it finite.
 
+    Those are `RIDGE` and `STIFFER` of the thresholds.
     A ridge and not a cut-off of eigenvalues: a direction of eigenvalue μ is slowed to
     the rate δ / (μ + δ), never lost, and the fixed point of the iteration stays.
     """
@@ -132,10 +132,10 @@ def ridge_cholesky(matrix: Array) -> Array:
         return ~jnp.all(jnp.isfinite(factor)) & (ridge < 1)
 
     def stiffen(state: tuple[Array, Array]) -> tuple[Array, Array]:
-        ridge = 30 * state[0]
+        ridge = thresholds.STIFFER * state[0]
         return ridge, attempt(ridge)
 
-    first = jnp.asarray(4 * eps / 30, matrix.dtype)
+    first = jnp.asarray(thresholds.RIDGE * eps / thresholds.STIFFER, matrix.dtype)
     nothing = jnp.full_like(matrix, jnp.inf)
     return jax.lax.while_loop(failed, stiffen, (first, nothing))[1]
 

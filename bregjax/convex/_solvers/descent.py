@@ -118,7 +118,7 @@ def descend(
         last = (reason == Reason.RUNNING) & (state.num_steps + 1 >= max_steps)
         reason = jnp.where(last, Reason.OUT_OF_STEPS, reason)
 
-        at_floor = way.decrement <= 64 * sums.noise
+        at_floor = way.decrement <= thresholds.QUIET * sums.noise
         stop = looking | push | (reason != Reason.RUNNING)
         terms = sums.inner, sums.size
         length, wall = search_length(f, point, y, way, terms, at_floor, stop)
@@ -130,7 +130,7 @@ def descend(
         reason = jnp.where(reason == Reason.RUNNING, halted, reason)
 
         pivot = jnp.min(diagonal(factor)) ** 2
-        visible = way.decrement > eps**2 * course.scale
+        visible = way.decrement > thresholds.INVISIBLE * eps**2 * course.scale
         # A pivot may miss a direction; a long drift has lost one, or will.
         worn = ~(pivot > thresholds.WORN * eps**0.5)
         worn = worn | (course.steady >= thresholds.LONG_DRIFT)
@@ -239,25 +239,30 @@ def _assess(
     scale = jnp.where(jnp.isfinite(scale), scale, 0)
     scale = jnp.maximum(course.scale, scale)
 
-    moved = length >= 0.25
+    moved = length >= thresholds.MOVED
     settled = moved & (sums.loose == 0)
-    low = way.decrement <= jnp.maximum(32 * eps * scale, 64 * noise)
-    lower = way.decrement < 0.7 * course.best
+    quiet_noise = thresholds.QUIET * noise
+    nothing = thresholds.EXHAUSTED * eps**3 * scale
+    floor = jnp.maximum(thresholds.FLOOR * eps * scale, quiet_noise)
+    low = way.decrement <= floor
+    lower = way.decrement < thresholds.PROGRESS * course.best
     idle = jnp.where(lower | ~settled | ~low, 0, course.idle + 1).astype(jnp.int32)
 
     # Coordinates that still drift have nothing more to give, or are all rounding.
     rest = way.decrement - drift
-    quiet = rest <= jnp.maximum(64 * noise, eps**3 * scale)
+    quiet = rest <= jnp.maximum(quiet_noise, nothing)
     blind = drift <= sums.blind
     adrift = moved & (sums.loose > 0)
-    drifting = adrift & (((drift <= eps**3 * scale) & quiet) | blind)
+    drifting = adrift & (((drift <= nothing) & quiet) | blind)
     # A logarithm's decrement stays the same all the way to infinity.
     peak = jnp.fmax(course.peak, way.decrement)
-    same = (way.decrement > 0.7 * state.way.decrement) & (
-        way.decrement > eps**0.75 * peak
+    same = way.decrement > thresholds.PROGRESS * state.way.decrement
+    same = same & (way.decrement > thresholds.PEAK_SHARE * eps**0.75 * peak)
+    full = length >= thresholds.FULL_STEP
+    steady = course.steady + jnp.where(full, jnp.where(same, 1, -1), 0)
+    cramped = jnp.where(length < thresholds.CRAMPED, course.cramped + 1, 0).astype(
+        jnp.int32
     )
-    steady = course.steady + jnp.where(length >= 0.9, jnp.where(same, 1, -1), 0)
-    cramped = jnp.where(length < 0.1, course.cramped + 1, 0).astype(jnp.int32)
     finite = jnp.isfinite(point.value) & jnp.isfinite(way.decrement)
     broken = ~finite | (sums.broken > 0)
     done = settled & ((sums.inexact == 0) | (idle >= thresholds.IDLE_STEPS))
@@ -274,7 +279,7 @@ def _assess(
         scale=scale,
         idle=idle,
         peak=peak,
-        steady=jnp.clip(steady, 0, 8).astype(jnp.int32),
+        steady=jnp.clip(steady, 0, thresholds.MAX_STEADY).astype(jnp.int32),
         cramped=cramped,
     )
 
@@ -316,7 +321,7 @@ def _move(f: FlatFunction, state: State, looking: Array) -> tuple[Point, Array]:
     """
     theta, step = state.point.theta, state.way.step
     sure = resolved(state.point, state.frame) & ~state.walls.held
-    least = 1e-4 * diagonal(state.point.curvature)
+    least = thresholds.SATURATED * diagonal(state.point.curvature)
     around = jitter(theta + state.look.step, state.look.num)
     around = jnp.where(state.walls.held, theta, around)
 
@@ -329,10 +334,10 @@ def _move(f: FlatFunction, state: State, looking: Array) -> tuple[Point, Array]:
         fell = sure & (diagonal(point.curvature) < least)
         finite = jnp.all(jnp.isfinite(point.curvature), axis=0)
         bad = jnp.any(fell | ~finite)
-        return first | (bad & ~looking & (length > 2.0**-40))
+        return first | (bad & ~looking & (length > thresholds.SHORTEST))
 
     def shorten(carry: tuple[Array, Array, Point]) -> tuple[Array, Array, Point]:
-        length = jnp.where(carry[1], carry[0], carry[0] / 8)
+        length = jnp.where(carry[1], carry[0], carry[0] / thresholds.SHORTER)
         return length, jnp.zeros_like(carry[1]), evaluate(length)
 
     length, _, point = jax.lax.while_loop(

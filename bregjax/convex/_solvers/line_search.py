@@ -59,15 +59,21 @@ def search_length(
         ratio = along / way.decrement
         finite = jnp.isfinite(value) & (infinite == 0)
         size = scale + jnp.abs(value) + size
-        rose = value - inner > objective + 32 * eps * size
+        # Where f is small it may still carry the roundings of 1: log(1 − 1e-9).
+        noise = eps * (thresholds.ROSE * size + thresholds.UNIT)
+        rose = value - inner > objective + noise
         # A slope below that at 0 contradicts convexity: f was left silently.
-        steep = ~at_floor & ((ratio > 0.5) | (ratio < -1.01))
+        steep = ~at_floor & (
+            (ratio > thresholds.LONG) | (ratio < thresholds.NOT_CONVEX)
+        )
         over = ~finite | rose | steep
         short = ~over & ~at_floor & (ratio < thresholds.SHORT)
 
         low = jnp.where(short, state.length, state.short)
         high = jnp.where(over, state.length, state.over)
-        floor = jnp.maximum(low, jnp.where(2 * cautious < high, cautious, high / 16))
+        floor = jnp.maximum(
+            low, jnp.where(2 * cautious < high, cautious, high / thresholds.CUT)
+        )
         between = jnp.sqrt(floor * high)
         length = jnp.where(jnp.isinf(high), 2 * state.length, between)
         enough = ~over & (~short | (high <= 2 * low))

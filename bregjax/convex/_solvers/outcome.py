@@ -69,7 +69,9 @@ def terms(y: Array, theta: Array, value: Array, gradient: Array) -> Array:
     vanish, as for a log-sum-exp less log n at its centre.
     """
     eps = jnp.finfo(theta.dtype).eps
-    slack = (jnp.abs(y) + jnp.abs(gradient)) * (1 + jnp.abs(theta))
+    # Near a solution ∇f is y; far from one, next to a wall, it may be anything.
+    slope = jnp.minimum(jnp.abs(gradient), 1 + jnp.abs(y))
+    slack = (jnp.abs(y) + slope) * (1 + jnp.abs(theta))
     inner, slack = totals(y * theta, slack)
     return jnp.abs(inner) + jnp.abs(value) + eps * slack
 
