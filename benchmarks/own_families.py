@@ -3,7 +3,8 @@
 Run from the repository: `python benchmarks/own_families.py [case …]`. Each case is a
 process of its own with an empty compilation cache; "first" counts from its start,
 imports included. Trees are held against the built-in's where there is one. Prints a
-Markdown table with the limits to reach.
+Markdown table with the limits to reach, and one of what follows from a tree: gradients,
+features, tuning.
 """
 
 import os
@@ -119,6 +120,31 @@ CASES = {
 }  # fmt: skip
 
 
+# What follows from a tree of 60 rows × 3, of the Gaussian written as one's own ψ.
+DERIVED = {
+    "gradient of replay": lambda tree, x, options: jax.grad(
+        lambda x: jnp.sum(jnp.log(bj.replay(tree, x, **options)))
+    )(jnp.asarray(x)),
+    "features of 60 rows": lambda tree, x, options: bj.dendrogram_features(
+        tree, x, num_features=5, **options
+    ),
+    "soft assignments": lambda tree, x, options: bj.soft_assignments(
+        tree, x, num_clusters=5, **options
+    ),
+    "merge_cost of 5 rows and 4": lambda tree, x, options: bj.merge_cost(
+        x[:5], x[5:9], **options
+    ),
+    "tuning, 20 steps": lambda tree, x, options: bj.tune_smoothing(
+        x,
+        num_clusters=4,
+        smoothing=bj.adding(np.repeat([0.0, 0.1], 3)),
+        max_steps=20,
+        progress=False,
+        **options,
+    ),
+}
+
+
 def _times(x, options):
     """Seconds of calls after the first, and the tree."""
     seconds = []
@@ -150,6 +176,19 @@ def run(name, started):
     )
 
 
+def run_derived(name):
+    """What follows from a tree, the first time and again: a row of a table."""
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    options = {"family": _own_gaussian(3)}
+    tree = bj.agglomerate(x, **options)
+    seconds = []
+    for _ in range(1 + REPEATS):
+        start = time.perf_counter()
+        jax.block_until_ready(DERIVED[name](tree, x, options))
+        seconds.append(time.perf_counter() - start)
+    print(f"| {name} | {seconds[0]:.1f} | {min(seconds[1:]):.3f} |", flush=True)
+
+
 def main(names):
     """All cases, a process each."""
     print(f"jax {jax.__version__}, {os.cpu_count()} cores\n")
@@ -159,13 +198,23 @@ def main(names):
     )
     print("|---|---|---|---|---|---|---|---|")
     environment = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false"}
-    for name in names or CASES:
-        command = [sys.executable, __file__, "--one", name, str(time.time())]
+
+    def in_process(*arguments):
+        command = [sys.executable, __file__, *arguments]
         subprocess.run(command, env=environment, check=True, timeout=900)
+
+    for name in names or CASES:
+        in_process("--one", name, str(time.time()))
+    if not names:
+        print("\n| after a tree | s, first | s, again |\n|---|---|---|", flush=True)
+        for name in DERIVED:
+            in_process("--derived", name)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         run(sys.argv[2], float(sys.argv[3]))
+    elif sys.argv[1:2] == ["--derived"]:
+        run_derived(sys.argv[2])
     else:
         main(sys.argv[1:])

@@ -18,9 +18,11 @@ from bregjax.convex import conjugate as conjugate
 from bregjax.convex import directional_derivative as directional_derivative
 from bregjax.divergences import bregman_divergence as bregman_divergence
 from bregjax.families import Bernoulli as Bernoulli
+from bregjax.families import Beta as Beta
 from bregjax.families import Categorical as Categorical
 from bregjax.families import Columnwise as Columnwise
 from bregjax.families import DiagonalGaussian as DiagonalGaussian
+from bregjax.families import Dirichlet as Dirichlet
 from bregjax.families import Exponential as Exponential
 from bregjax.families import ExponentialFamily as ExponentialFamily
 from bregjax.families import Gamma as Gamma

@@ -1,14 +1,16 @@
 """Whether the centre of a smoothing suits the model that it is used with."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax._checks import check_finite, is_concrete
+from bregjax._checks import check_finite, is_concrete, known_values
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
+from bregjax.convex.base import ConvexFunction
 from bregjax.data_model import DataModel, FunctionModel
 from bregjax.families import Family
 from bregjax.moments import CentredStatistics, Moments
@@ -50,7 +52,7 @@ def check_center(smoothing: StatisticMap, data_model: DataModel, rows: Array) ->
         )
     smoothing = dataclasses.replace(smoothing, center=center)
     # Weights may be traced all the same: nothing here is to enter that trace.
-    with jax.ensure_compile_time_eval():
+    with known_values():
         code = _verdict(smoothing, data_model)
         if code == Result.OUTSIDE:
             raise ValueError(_message(smoothing, data_model))
@@ -84,38 +86,53 @@ def _verdict(smoothing: Centered, data_model: DataModel) -> Result:
     where a solver in float32 is at its end.
     """
     host = jax.tree.map(np.asarray, (smoothing, data_model))
-    codes = []
-    for wide in (False, True):
-        with jax.enable_x64(wide):
-            codes.append(int(_code(*host)))
-    low, high = codes
-    refused = (Result.BOUNDARY, Result.OUTSIDE)
+    with jax.enable_x64(True):
+        high = _code(*host)
+    if high not in (Result.BOUNDARY, Result.OUTSIDE):
+        return Result.CONVERGED
+    with jax.enable_x64(False):
+        low = _code(*host)
     if low == high == Result.OUTSIDE:
         return Result.OUTSIDE
-    if low != Result.CONVERGED and high in refused and Result.BOUNDARY in codes:
+    if low != Result.CONVERGED and Result.BOUNDARY in (low, high):
         return Result.BOUNDARY
     return Result.CONVERGED
 
 
-@jax.jit
-def _code(smoothing: Centered, data_model: DataModel) -> Array:
+def _code(smoothing: Centered, data_model: DataModel) -> int:
     """`Result` at the point that has to be in the mean domain; CONVERGED if unknown."""
-    code = jnp.asarray(int(Result.CONVERGED), jnp.int32)
-    adds = isinstance(smoothing, Adding)
-    if isinstance(data_model, FunctionModel) and not adds:
-        f, center = data_model.function, smoothing.center
-        steep = jnp.any(jnp.isinf(f.gradient(center)))
-        code = jnp.where(steep, Result.BOUNDARY, code)
-        return jnp.where(jnp.isfinite(f(center)), code, Result.OUTSIDE)
+    if isinstance(data_model, FunctionModel):
+        if isinstance(smoothing, Adding):
+            return Result.CONVERGED
+        return int(_code_of_function(data_model.function, smoothing.center))
     if not isinstance(data_model, Family):
-        return code
+        return Result.CONVERGED
     point, start = _as_mean(smoothing.center), data_model.natural_init
     if jax.tree.structure(point) != jax.tree.structure(start):
-        return code
-    if adds and not isinstance(smoothing.center, Moments):
+        return Result.CONVERGED
+    if isinstance(smoothing, Adding) and not isinstance(smoothing.center, Moments):
         inside = data_model.natural_to_mean(start)
         point = jax.tree.map(lambda t, z: t + smoothing.amount * z, inside, point)
-    return data_model.conjugate(point).result
+    model = data_model.cluster_model()
+    if not model.solves:
+        return int(_code_of_mean(data_model, point))
+    one = jax.tree.map(lambda leaf: leaf[None], point)
+    state: Any = model.leaves(one, jnp.ones(1))
+    codes = np.ravel(state.result).tolist()
+    worst = [code for code in (Result.OUTSIDE, Result.BOUNDARY) if code in codes]
+    return worst[0] if worst else max(codes)
+
+
+@jax.jit
+def _code_of_function(f: ConvexFunction, center: Array) -> Array:
+    steep = jnp.any(jnp.isinf(f.gradient(center)))
+    code = jnp.where(steep, int(Result.BOUNDARY), int(Result.CONVERGED))
+    return jnp.where(jnp.isfinite(f(center)), code, int(Result.OUTSIDE))
+
+
+@jax.jit
+def _code_of_mean(family: Family, mean: PyTree) -> Array:
+    return family.conjugate(mean).result
 
 
 def _as_mean(center: PyTree) -> PyTree:

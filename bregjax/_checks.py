@@ -1,5 +1,6 @@
 """Checks of concrete arguments at the public boundary; tracers pass unread."""
 
+import contextlib
 import operator
 from typing import SupportsIndex
 
@@ -18,6 +19,7 @@ __all__ = [
     "check_weights",
     "float_array",
     "is_concrete",
+    "known_values",
     "place",
 ]
 
@@ -26,6 +28,19 @@ def is_concrete(tree: PyTree) -> bool:
     """Whether the values of every leaf can be read: none is a tracer."""
     leaves = jax.tree.leaves(tree)
     return not any(isinstance(leaf, Tracer) for leaf in leaves)
+
+
+def known_values() -> contextlib.AbstractContextManager:
+    """Compute with values, also while a caller's `jit` is traced.
+
+    Known arrays are constants of the caller's program; without this, what is computed
+    from them would become part of it.
+    """
+    # While it holds constants are evaluated one by one wherever a program is traced,
+    # which takes seconds: not unless it is needed.
+    if is_concrete(jax.lax.add(np.float32(0), np.float32(0))):
+        return contextlib.nullcontext()
+    return jax.ensure_compile_time_eval()
 
 
 def float_array(values: DataLike) -> Array:

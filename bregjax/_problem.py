@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._centers import check_center
-from bregjax._checks import check_weights, float_array, is_concrete
+from bregjax._checks import check_weights, float_array, is_concrete, known_values
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, DataLike, PyTree
@@ -177,11 +177,19 @@ def _smoothing(
     )
 
 
-def precision(problem: Any) -> contextlib.AbstractContextManager:
-    """float64 for eager calls on a CPU; else as the caller has it."""
-    if is_concrete(problem) and jax.default_backend() == "cpu":
-        return jax.enable_x64(True)
-    return contextlib.nullcontext()
+@contextlib.contextmanager
+def precision(problem: Any) -> Iterator[None]:
+    """Compute with values where they are known; in float64 on a CPU.
+
+    Where some are not: as the caller has it. Known values stay known inside a caller's
+    `jit`, of which they are constants.
+    """
+    with contextlib.ExitStack() as stack:
+        if is_concrete(problem):
+            stack.enter_context(known_values())
+            if jax.default_backend() == "cpu":
+                stack.enter_context(jax.enable_x64(True))
+        yield
 
 
 def working_copy(tree: PyTree) -> PyTree:
@@ -201,9 +209,10 @@ def working_copy(tree: PyTree) -> PyTree:
 
 
 def evaluate(core: Callable[..., PyTree], *args: PyTree, **static: Hashable) -> PyTree:
-    """`core(*args, **static)`; in float64, compiled, if all is concrete and on a CPU.
+    """`core(*args, **static)`; in float64 if all is concrete and on a CPU.
 
-    Concrete rows without a finite cost are refused.
+    Compiled as one program; in steps, as the core has them, where costs are solved for
+    (see `ClusterModel.solves`). Concrete rows without a finite cost are refused.
 
     Args:
         core: A module-level function of pytrees, pure.
@@ -216,8 +225,12 @@ def evaluate(core: Callable[..., PyTree], *args: PyTree, **static: Hashable) -> 
     Raises:
         ValueError: At the first row without a finite cost.
     """
+    problems = [arg for arg in args if isinstance(arg, Problem)]
+    run = functools.partial(core, **static)
+    if not any(problem.data_model.cluster_model().solves for problem in problems):
+        run = _compiled(core, **static)
     if not is_concrete(args):
-        return core(*working_copy(args), **static)
+        return run(*working_copy(args))
     with precision(args):
         args = working_copy(args)
         # A program of its own, run first: beside another's factorisations those of the
@@ -225,7 +238,7 @@ def evaluate(core: Callable[..., PyTree], *args: PyTree, **static: Hashable) -> 
         problems = [arg for arg in args if isinstance(arg, Problem)]
         for name, problem in zip(("x", "rows"), problems, strict=False):
             check_leaves(np.asarray(leaf_codes(problem)), problem, name=name)
-        return jax.tree.map(np.asarray, _compiled(core, **static)(*args))
+        return jax.tree.map(np.asarray, run(*args))
 
 
 @functools.cache
@@ -233,11 +246,18 @@ def _compiled(core: Callable[..., PyTree], **static: Hashable) -> Callable[..., 
     return jax.jit(functools.partial(core, **static))
 
 
-@jax.jit
 def leaf_codes(problem: Problem) -> Array:
     """Result codes of the leaves, `[m]`."""
+    model = problem.data_model.cluster_model()
+    return _codes(problem) if model.solves else _compiled_codes(problem)
+
+
+def _codes(problem: Problem) -> Array:
     model, leaves = build_leaves(problem)
     return model.result(leaves)
+
+
+_compiled_codes = jax.jit(_codes)
 
 
 def padded(problem: Problem) -> Problem:
@@ -263,6 +283,7 @@ def build_leaves(problem: Problem) -> tuple[ClusterModel, PyTree]:
     return model, model.leaves(*smoothed_statistics(problem))
 
 
+@jax.jit
 def smoothed_statistics(problem: Problem) -> tuple[PyTree, Array]:
     """Statistics `[m, ...]` and weights `[m]` of the rows, as smoothed."""
     statistics = problem.data_model.leaf_statistics(problem.rows)

@@ -102,6 +102,15 @@ class ClusterModel(abc.ABC):
         """A `Result` code a cluster `[k]`: CONVERGED where its cost is finite."""
 
     @property
+    def solves(self) -> bool:
+        """Whether `settle` solves for what it fills in, see `host`.
+
+        Such a model is quick where values are known and the program of a solve is not
+        made part of another: with pooling and costs under `jit`, and solves between.
+        """
+        return False
+
+    @property
     def reducible(self) -> bool:
         """Whether Δ(a ∪ b, c) ≥ min(Δ(a, c), Δ(b, c)) where a, b are mutually nearest.
 
@@ -135,6 +144,13 @@ class ClusterModel(abc.ABC):
         rows = jax.tree.map(lambda leaf: leaf[:, None], a)
         columns = jax.tree.map(lambda leaf: leaf[None, :], b)
         return self.merge_cost(rows, columns)
+
+    def cross_noise(self, state: PyTree) -> Array:
+        """What rounding adds to `cross_cost` for each of its clusters, about, `[k]`.
+
+        0 where that is `merge_cost`.
+        """
+        return jnp.zeros(jax.tree.leaves(state)[0].shape[0])
 
 
 @register_pytree

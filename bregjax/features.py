@@ -4,8 +4,10 @@ from typing import SupportsIndex
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bregjax._checks import check_count, is_concrete
+from bregjax._numerics import shares_of
 from bregjax._problem import (
     FamilyLike,
     Problem,
@@ -15,9 +17,10 @@ from bregjax._problem import (
     resolve_rows,
 )
 from bregjax._typing import Array, DataLike
+from bregjax.data_model import DataModel
 from bregjax.hierarchy._blocks import map_rows
-from bregjax.hierarchy._search import take
-from bregjax.hierarchy.cut_states import clusters_at, clusters_of_cut
+from bregjax.hierarchy._steps import costs_to_clusters
+from bregjax.hierarchy.cut_states import Clusters, clusters_at, clusters_of_cut
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import children_of
 from bregjax.smoothing import StatisticMap
@@ -130,16 +133,9 @@ def soft_assignments(
 def _features(
     problem: Problem, children: Array, others: Problem, *, num_features: int
 ) -> Array:
-    top = 2 * problem.num_points - 2 - jnp.arange(num_features)
+    top = 2 * problem.num_points - 2 - np.arange(num_features)
     clusters = clusters_at(problem, children, top).states
-    model, points = build_leaves(others)
-
-    def costs(point):
-        return model.merge_cost(clusters, jax.tree.map(lambda leaf: leaf[None], point))
-
-    return map_rows(
-        costs, points, num_features * model.pair_size(take(points, slice(1)))
-    )
+    return costs_to_clusters(*build_leaves(others), clusters)
 
 
 def _responsibilities(
@@ -151,8 +147,15 @@ def _responsibilities(
     num_clusters: int,
 ) -> Array:
     clusters, _ = clusters_of_cut(problem, children, num_clusters)
+    return _shares(problem.data_model, clusters, rows, temperature)
+
+
+@jax.jit
+def _shares(
+    model: DataModel, clusters: Clusters, rows: Array, temperature: Array
+) -> Array:
     log_share = jnp.log(clusters.weights) - jnp.log(jnp.sum(clusters.weights))
-    model = problem.data_model
+    num_clusters = clusters.weights.shape[0]
     parameters = model.density_parameters(clusters.states)
 
     def shares(row):
@@ -160,6 +163,6 @@ def _responsibilities(
         # Scores of −inf stay: divided, they would have a derivative of inf by T.
         finite = jnp.isfinite(scores)
         divided = jnp.where(finite, scores, 0) / temperature
-        return jax.nn.softmax(jnp.where(finite, divided, scores))
+        return shares_of(jnp.where(finite, divided, scores))
 
     return map_rows(shares, rows, num_clusters * (rows.size // rows.shape[0]))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bregjax._numerics import finite_cotangents
 from bregjax._pytree import register_pytree
@@ -32,7 +33,7 @@ class Merges:
         first: The number of the first union: the number m of leaves.
     """
 
-    children: Array
+    children: Array | np.ndarray
     first: Array | int
 
     @property

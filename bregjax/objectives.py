@@ -10,14 +10,19 @@ from typing import SupportsIndex
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import logsumexp
 
 from bregjax._checks import check_count, check_support, is_concrete
+from bregjax._numerics import log_total
 from bregjax._problem import FamilyLike, Problem, evaluate, resolve, resolve_rows
 from bregjax._typing import Array, DataLike
+from bregjax.data_model import DataModel
 from bregjax.hierarchy._blocks import map_rows
 from bregjax.hierarchy._search import take
-from bregjax.hierarchy.cut_states import clusters_of_cut, clusters_without
+from bregjax.hierarchy.cut_states import (
+    Clusters,
+    clusters_of_cut,
+    clusters_without,
+)
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import children_of, replay
 from bregjax.smoothing import StatisticMap
@@ -268,10 +273,15 @@ def _held_out(
     problem: Problem, children: Array, rows: Array, *, num_clusters: int
 ) -> Array:
     clusters, _ = clusters_of_cut(problem, children, num_clusters)
+    return _log_likelihood(problem.data_model, clusters, rows)
+
+
+@jax.jit
+def _log_likelihood(model: DataModel, clusters: Clusters, rows: Array) -> Array:
     log_share = jnp.log(clusters.weights) - jnp.log(jnp.sum(clusters.weights))
-    model = problem.data_model
+    num_clusters = clusters.weights.shape[0]
     parameters = model.density_parameters(clusters.states)
-    log_likelihood = lambda row: logsumexp(
+    log_likelihood = lambda row: log_total(
         log_share + model.log_densities(row, parameters)
     )
     return jnp.sum(map_rows(log_likelihood, rows, num_clusters * rows[0].size))
@@ -280,7 +290,14 @@ def _held_out(
 def _leave_one_out(problem: Problem, children: Array, *, num_clusters: int) -> Array:
     clusters, labels = clusters_of_cut(problem, children, num_clusters)
     rests, there = clusters_without(problem, children, num_clusters)
-    model = problem.data_model
+    return _log_likelihood_of_others(problem, clusters, labels, rests, there)
+
+
+@jax.jit
+def _log_likelihood_of_others(
+    problem: Problem, clusters: Clusters, labels: Array, rests: Clusters, there: Array
+) -> Array:
+    model, num_clusters = problem.data_model, clusters.weights.shape[0]
     # All in one: what factorises matrices does so once, see `map_rows`.
     join = lambda a, b: jnp.concatenate([a, b])
     states = jax.tree.map(join, clusters.states, rests.states)
@@ -297,7 +314,7 @@ def _leave_one_out(problem: Problem, children: Array, *, num_clusters: int) -> A
         log_weights = with_own(jnp.log(clusters.weights), jnp.log(weight))
         own = model.log_densities(row, one)[0]
         terms = with_own(model.log_densities(row, of_clusters), own)
-        return logsumexp(log_weights + terms) - logsumexp(log_weights)
+        return log_total(log_weights + terms) - log_total(log_weights)
 
     points = (problem.rows, labels, of_rests, rests.weights, there)
     entries = num_clusters * problem.rows[0].size

@@ -21,7 +21,7 @@ from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._blocks import map_rows
 from bregjax.hierarchy._search import searchable, take
 from bregjax.hierarchy.dendrogram import Dendrogram
-from bregjax.hierarchy.tree_costs import children_of, node_states, replay_costs
+from bregjax.hierarchy.tree_costs import children_of, costs_along, node_states
 from bregjax.smoothing import StatisticMap
 
 __all__ = [
@@ -71,7 +71,7 @@ def sample_tree(
     seed = jax.random.bits(as_key(key), (2,), jnp.uint32)
     # One program after the other: they factorise matrices, see `map_rows`.
     children = evaluate(_drawn, problem, seed, temperature)
-    costs = evaluate(_costs, problem, children)
+    costs = evaluate(costs_along, problem, children)
     log_prob = evaluate(_log_prob, problem, children, temperature)
     if is_concrete(costs):
         check_costs(costs, children, problem)
@@ -182,10 +182,6 @@ def _drawn(problem: Problem, seed: Array, temperature: Array) -> Array:
     key = jax.random.wrap_key_data(seed, impl="threefry2x32")
     fixed = jax.lax.stop_gradient((*build_leaves(problem), temperature))
     return _draw(*fixed, key)
-
-
-def _costs(problem: Problem, children: Array) -> Array:
-    return replay_costs(*build_leaves(problem), children, problem.num_points)
 
 
 def _draw(model: ClusterModel, leaves, temperature: Array, key: Array) -> Array:

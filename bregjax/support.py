@@ -14,6 +14,7 @@ from bregjax._problem import (
     Problem,
     build_leaves,
     check_leaves,
+    evaluate,
     leaf_codes,
     precision,
     resolve,
@@ -22,6 +23,7 @@ from bregjax._problem import (
 from bregjax._progress import progress_shown
 from bregjax._typing import Array, ArrayLike, DataLike
 from bregjax.hierarchy._search import take
+from bregjax.hierarchy._steps import merge_costs
 from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import children_of
@@ -32,7 +34,7 @@ __all__ = ["Resampled", "support_values"]
 Resampled = Literal["columns", "points"]
 
 # Costs that the trees of one batch keep, 256 MiB in float64; trees of more points than
-# this are made one at a time.
+# this, and those whose costs are solved for, are made one at a time.
 _BATCH_ENTRIES = 2**25
 _MANY_POINTS = 2_000
 
@@ -123,10 +125,10 @@ def _batches(
     """Children of resampled trees, `[b, m − 1, 2]` at a time."""
     m = problem.num_points
     keys = jax.random.split(key, count)
-    if m > _MANY_POINTS:
+    if m > _MANY_POINTS or problem.data_model.cluster_model().solves:
         for one in keys:
             replicate = jax.tree.map(np.asarray, draw(problem, one))
-            yield np.asarray(_clustered(replicate, "windowed"))[None]
+            yield np.asarray(_clustered(replicate, "auto"))[None]
         return
     size = int(np.clip(_BATCH_ENTRIES // m**2, 1, count))
     for start in range(0, count, size):
@@ -166,7 +168,7 @@ def _with_columns(problem: Problem, key: Array) -> Problem:
     return _of_columns(problem, jax.random.randint(key, (d,), 0, d))
 
 
-def _of_columns(problem: Problem, columns: Array) -> Problem:
+def _of_columns(problem: Problem, columns: Array | np.ndarray) -> Problem:
     """The problem with these columns, and the smoothing's numbers that go with them."""
     d = problem.rows.shape[1]
     along = lambda leaf: leaf if jnp.ndim(leaf) == 0 else jnp.asarray(leaf)[columns]
@@ -200,12 +202,9 @@ def _check_columns(problem: Problem) -> None:
         problem.rows[some[:8]],
         problem.weights[some[:8]],
     )
-    same_column = lambda j: _neighbour_costs(_of_columns(few, jnp.full(d, j)))
-    of_columns = jax.jit(
-        lambda columns: jnp.mean(jax.vmap(same_column)(columns), axis=0)
-    )
-    by_column = np.asarray(of_columns(jnp.arange(d)))
-    costs = np.asarray(jax.jit(_neighbour_costs)(few))
+    same_column = [_of_columns(few, np.full(d, j)) for j in range(d)]
+    by_column = np.mean([evaluate(_neighbour_costs, one) for one in same_column], 0)
+    costs = evaluate(_neighbour_costs, few)
     slack = 1e-6 * np.max(costs, initial=0)
     if not np.allclose(costs, by_column, rtol=1e-4, atol=slack):
         raise ValueError(
@@ -217,7 +216,7 @@ def _check_columns(problem: Problem) -> None:
 def _neighbour_costs(problem: Problem) -> Array:
     model, leaves = build_leaves(problem)
     before, after = take(leaves, slice(None, -1)), take(leaves, slice(1, None))
-    return model.merge_cost(before, after)
+    return merge_costs(model, before, after)
 
 
 def _leaf_codes(m: int) -> np.ndarray:

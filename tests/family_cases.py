@@ -20,8 +20,10 @@ from scipy import special
 
 from bregjax.families import (
     Bernoulli,
+    Beta,
     Categorical,
     DiagonalGaussian,
+    Dirichlet,
     Exponential,
     ExponentialFamily,
     Gamma,
@@ -144,6 +146,26 @@ def _both_sides(location, rate):
     points, weights = _half_line(1.0, rate)
     both = np.concatenate([location - points, location + points])
     return both[:, None], np.concatenate([weights, weights])
+
+
+def _unit_interval(natural):
+    """Trapezoidal rule in the logit, up to where (1 − x)^b is rounding.
+
+    b > 8 keeps 1 − x from being lost in float32.
+    """
+    a, b = natural[0][0], natural[1][0]
+    t = np.linspace(-40 / a, 40 / b, 1201)
+    x = special.expit(t)
+    return x[:, None], x * special.expit(-t) * (t[1] - t[0])
+
+
+def _triangle(natural):
+    """Trapezoidal rule in log x_1/x_3 and log x_2/x_3."""
+    reach = 40 / np.min(natural)
+    t = np.linspace(-reach, reach, 121)
+    logits, weights = _product([t, t], [np.full(121, t[1] - t[0])] * 2)
+    x = special.softmax(np.pad(logits, ((0, 0), (0, 1))), axis=1)
+    return x, weights * np.prod(x, axis=1)
 
 
 def _directions(rng, count):
@@ -453,6 +475,25 @@ FAMILIES: dict[str, FamilyCase] = {
         grid=_wald_line,
         edge="infinite",
         plain=lambda: plain(InverseGaussian(dim=1)),
+    ),
+    "beta": FamilyCase(
+        make=lambda: Beta(dim=1),
+        data=lambda rng, count: rng.beta(2.0, 5.0, (count, 1)),
+        natural=lambda rng: (
+            1.5 + np.exp(rng.normal(size=1)),
+            8 + np.exp(rng.normal(size=1)),
+        ),
+        log_prob=lambda x, natural: stats.beta(*natural).logpdf(x).sum(-1),
+        grid=_unit_interval,
+        edge="infinite",
+    ),
+    "dirichlet": FamilyCase(
+        make=lambda: Dirichlet(dim=3),
+        data=lambda rng, count: rng.dirichlet([1.0, 2.0, 4.0], count),
+        natural=lambda rng: 1.5 + np.exp(rng.normal(size=3)),
+        log_prob=lambda x, natural: stats.dirichlet(natural).logpdf(x.T),
+        grid=_triangle,
+        edge="infinite",
     ),
     "ising": FamilyCase(
         make=lambda: Ising(dim=3),

@@ -356,6 +356,8 @@ def test_a_share_mixes_with_the_uniform(name):
         ("laplace", np.array([[0.0, 2]]), np.array([[0.5, 2.5]])),
         ("gamma", (np.zeros((1, 2)), np.ones((1, 2))), (-0.5, 1.0)),
         ("inverse_gaussian", (np.ones((1, 2)), np.ones((1, 2))), (1.0, 1.5)),
+        ("beta", (-np.ones((1, 2)), -np.ones((1, 2))), (-1.5, -1.5)),
+        ("dirichlet", -np.ones((1, 2)), np.full((1, 2), -1.5)),
     ],
 )
 def test_an_amount_is_added(name, before, after):
@@ -370,6 +372,10 @@ def test_an_amount_is_added(name, before, after):
 def test_every_family_describes_what_auto_came_to(name):
     positive = ("gamma", "inverse_gaussian", "exponential")
     x = np.array([[1.0, 1.0], [1.0, 0.0]]) + (name in positive)
+    if name == "beta":
+        x = (x + 0.5) / 2
+    if name == "dirichlet":
+        x = (x + 0.5) / np.sum(x + 0.5, axis=1, keepdims=True)
     if name == "von_mises_fisher":
         x = x / np.linalg.norm(x, axis=1, keepdims=True)
     smoothing = chosen("auto", name, x)

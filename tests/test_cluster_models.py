@@ -43,9 +43,10 @@ NAMES = [n for n in FAMILIES if n not in ("truncated_poisson_dense", "categorica
 CLOSED = [name for name in NAMES if FAMILIES[name].plain is not None]
 NUMERIC = [name for name in NAMES if FAMILIES[name].plain is None]
 # Each of these compiles a dense solver or two for what others show as well.
+DENSE = ("ising", "beta", "dirichlet")
 COSTLY = ("diagonal_gaussian", "isotropic_gaussian", "multinomial")
 TABLE = [
-    pytest.param(name, marks=pytest.mark.slow if name == "ising" else ())
+    pytest.param(name, marks=pytest.mark.slow if name in DENSE else ())
     for name in NAMES
 ]
 every_family = pytest.mark.parametrize("name", TABLE)
@@ -128,7 +129,7 @@ def test_merge_cost_is_symmetric_and_zero_between_equals(name):
     assert (costs[~np.eye(3, dtype=bool)] > 1e-4).all()
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n != "ising"])
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in DENSE])
 def test_cross_cost_is_the_merge_cost_to_rounding(name, x64):
     family, _, facts = _computed(name, "float64")
     cross = _cross_cost(family.cluster_model(), facts["three"], facts["three"])
@@ -196,7 +197,7 @@ def test_merge_cost_is_the_rise_of_the_cluster_cost(name, x64):
     np.testing.assert_allclose(facts["costs"][0, 1], rise, rtol=1e-9)
 
 
-LIKELIHOOD = [name for name in NAMES if name not in ("ising", "bernoulli")]
+LIKELIHOOD = [name for name in NAMES if name not in ("bernoulli", *DENSE)]
 
 
 @pytest.mark.parametrize("name", LIKELIHOOD)
@@ -275,7 +276,7 @@ def _cost_of_rows(family, smoothing, x, weights):
 
 
 _value_and_gradients = jax.jit(jax.value_and_grad(_cost_of_rows, argnums=(0, 1, 2, 3)))
-DIFFERENTIATED = [n for n in NAMES if n not in ("ising", "truncated_poisson")]
+DIFFERENTIATED = [n for n in NAMES if n not in ("truncated_poisson", *DENSE)]
 
 
 @pytest.mark.parametrize("name", DIFFERENTIATED)

@@ -322,6 +322,10 @@ def test_one_and_two_points(family, m):
     x = np.array([[0.0, 1.0], [1.0, 1.0]])[:m]
     if family in (*POSITIVE, "exponential"):
         x = x + 0.5
+    if family == "beta":
+        x = (x + 0.5) / 2
+    if family == "dirichlet":
+        x = (x + 0.5) / np.sum(x + 0.5, axis=1, keepdims=True)
     if family == "von_mises_fisher":
         x = x / np.linalg.norm(x, axis=1, keepdims=True)
     tree = agglomerate(x, family=family)

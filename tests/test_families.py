@@ -13,7 +13,9 @@ from bregjax import families
 from bregjax._result import Result
 from bregjax.families import (
     Bernoulli,
+    Beta,
     DiagonalGaussian,
+    Dirichlet,
     Exponential,
     ExponentialFamily,
     Gamma,
@@ -22,6 +24,7 @@ from bregjax.families import (
     Ising,
     IsotropicGaussian,
     Multinomial,
+    NegativeBinomial,
     Poisson,
     SphericalGaussian,
     named_family,
@@ -29,7 +32,7 @@ from bregjax.families import (
 
 # Dense solvers without a closed form take seconds to compile: one precision.
 ONCE = ("ising", "truncated_poisson_dense", "categorical")
-RARE = (*ONCE, "truncated_poisson-float32")
+RARE = (*ONCE, "beta", "dirichlet", "truncated_poisson-float32")
 TABLE = [
     pytest.param(
         name,
@@ -240,6 +243,8 @@ def test_limit_parameters_give_probabilities(dtype):
         (Exponential(1), [-1.0]),
         (Bernoulli(1), [1.5]),
         (Gamma(1), [0.0]),
+        (Beta(1), [1.5]),
+        (Dirichlet(2), [0.5, 0.6]),
         (Gamma(1), [-1.0]),
         (InverseGaussian(1), [0.0]),
         (InverseGaussian(1), [-1.0]),
@@ -442,6 +447,18 @@ def test_dimension_comes_from_the_data():
         (Exponential(), [[-1.0]], "non-negative for exponential times"),
         (Gamma(), [[1.0], [0.0]], "positive for Gamma; got 0.0 at row 1"),
         (InverseGaussian(), [[1.0], [0.0]], "positive for InverseGaussian; got 0.0"),
+        (Beta(), [[0.5], [1.0]], "between 0 and 1 for Beta; got 1.0 at row 1"),
+        (Beta(), [[0.5, 0.0]], "got 0.0 at row 0, column 1.*Shrink the column toward"),
+        (
+            Dirichlet(),
+            [[0.5, 0.5], [0.0, 1.0]],
+            "Dirichlet; got 0.0 at row 1, column 0",
+        ),
+        (
+            Dirichlet(),
+            [[0.5, 0.5], [0.5, 0.6]],
+            "up to 1 for Dirichlet; got 1.1 at row",
+        ),
         (Ising(), [[0.0, 0.5]], "0 or 1 for Ising; got 0.5 at row 0, column 1"),
         (Multinomial(), [[3, 1], [0, 0]], "positive total in every row.*row 1"),
         (Multinomial(), [3.0, 0.0], "positive total in every row.*row 1"),
@@ -481,3 +498,27 @@ def test_the_start_itself_is_solved(dtype):
     solution = SphericalGaussian(dim=1).numerical_conjugate(jnp.zeros(1))
     assert solution.result == Result.CONVERGED
     assert solution.value == 0
+
+
+@pytest.mark.parametrize(
+    ("family", "p", "q", "right"),
+    [
+        (Multinomial(dim=3), [0.5, 0.5, 0], [0.4, 0.3, 0.3], 0.366985),
+        (Poisson(dim=1), [0.0], [2.0], 2.0),
+        (Bernoulli(dim=2), [1.0, 0.3], [0.2, 0.3], np.log(5)),
+        (NegativeBinomial(2.0, dim=1), [0.0], [2.0], 2 * np.log(2)),
+    ],
+    ids=["multinomial", "poisson", "bernoulli", "negative binomial"],
+)
+def test_kl_divergence_of_boundary_parameters(family, p, q, right, x64):
+    p, q = jnp.asarray(p), jnp.asarray(q)
+
+    def kl(p, q):
+        naturals = (family.mean_to_natural(mean) for mean in (p, q))
+        return family.kl_divergence(*naturals)
+
+    np.testing.assert_allclose(kl(p, q), right, rtol=2e-6)
+    assert kl(p, p) == 0
+    assert kl(q, p) == np.inf
+    slope = jax.grad(kl, argnums=1)(p, q)
+    assert np.all(np.isfinite(slope))

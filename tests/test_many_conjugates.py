@@ -13,6 +13,7 @@ from bregjax.convex._solvers.coupling import coupling
 from bregjax.convex._solvers.rapid import Structure
 from bregjax.families import ExponentialFamily
 from bregjax.families._solving import Solver
+from bregjax.families._table import interpolated, table_means
 
 COUNT = 150
 
@@ -194,3 +195,18 @@ def test_a_false_claim_is_refused():
     family = ExponentialFamily(coupled, identity, np.zeros(2), separable=True)
     with pytest.raises(ValueError, match="Leave `separable` out"):
         Solver(family)
+
+
+def test_starts_from_a_table_are_near(x64, rng):
+    # exp: θ = log μ. The first column begins on the boundary, the last does not vary.
+    low, high = np.array([0.0, 2.0, 3.0]), np.array([9.0, 40.0, 3.0])
+    knots = np.asarray(table_means(low, high))
+    natural = np.log(np.maximum(knots, 1e-17))
+    means = low + (high - low) * rng.uniform(size=(200, 3))
+    found = interpolated(means, knots, natural)
+    inside = means[:, 0] > knots[2, 0]
+    np.testing.assert_allclose(found[:, 1:], np.log(means[:, 1:]), atol=1e-4)
+    assert np.max(np.abs(found - np.log(means))[inside]) < 0.2
+    np.testing.assert_allclose(interpolated(knots, knots, natural), natural, atol=1e-12)
+    first = interpolated(knots[1:2] / 2, knots, natural)
+    assert first[0, 0] == natural[1, 0]

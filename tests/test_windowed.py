@@ -373,7 +373,9 @@ def test_the_order_of_rows_changes_no_tree(rng):
 def test_every_family_is_here():
     other_names = {"spherical_gaussian"}  # of "ward"
     tied = {"categorical"}  # as in test_categorical.py, with weights
-    assert set(FAMILIES) - other_names - tied - {"ising"} <= set(ORDINARY)
+    # These solve systems for each cost: the matrix engine's, and slow to compile here.
+    solved = {"ising", "beta", "dirichlet"}
+    assert set(FAMILIES) - other_names - tied - solved <= set(ORDINARY)
 
 
 @pytest.mark.parametrize("apart", [1e6, 1.0])

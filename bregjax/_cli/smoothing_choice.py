@@ -8,7 +8,9 @@ import numpy as np
 
 from bregjax._checks import float_array
 from bregjax.families import (
+    Beta,
     DiagonalGaussian,
+    Dirichlet,
     Exponential,
     Family,
     Gamma,
@@ -78,8 +80,8 @@ def choose_smoothing(
     A number is a bandwidth in the units of the data for Gaussians; the share α < 1 of
     the uniform distribution for categories and binary variables; an amount added to
     every count, time or distance for Poisson, negative binomial, geometric, exponential
-    and Laplace; what E log x is lowered by for the gamma family, what E 1/x is raised
-    by for inverse Gaussians.
+    and Laplace; what E log x is lowered by for the gamma family and Dirichlet, and
+    E log(1 − x) too for beta; what E 1/x is raised by for inverse Gaussians.
 
     Args:
         choice: As `parse_smoothing` gives it.
@@ -138,6 +140,10 @@ def _by_amount(amount: float, family: Family, dim: int) -> StatisticMap:
         return blur(amount)
     if isinstance(family, _AMOUNT_TO_ALL):
         return adding(np.ones(dim), amount)
+    if isinstance(family, Dirichlet):
+        return adding(-np.ones(dim), amount)
+    if isinstance(family, Beta):
+        return adding((-np.ones(dim), -np.ones(dim)), amount)
     if isinstance(family, Gamma):
         return adding((-np.ones(dim), np.zeros(dim)), amount)
     if isinstance(family, InverseGaussian):

@@ -2,10 +2,12 @@
 
 from bregjax.families.base import Family as Family
 from bregjax.families.bernoulli import Bernoulli as Bernoulli
+from bregjax.families.beta import Beta as Beta
 from bregjax.families.categorical import Categorical as Categorical
 from bregjax.families.check import CheckReport as CheckReport
 from bregjax.families.check import Finding as Finding
 from bregjax.families.columnwise import Columnwise as Columnwise
+from bregjax.families.dirichlet import Dirichlet as Dirichlet
 from bregjax.families.exponential import Exponential as Exponential
 from bregjax.families.exponential_family import ExponentialFamily as ExponentialFamily
 from bregjax.families.gamma import Gamma as Gamma

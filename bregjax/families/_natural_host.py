@@ -16,7 +16,7 @@ from bregjax.families._natural_state import (
     tabulates,
 )
 from bregjax.families._solving import Solver, with_params
-from bregjax.families._table import conjugate_table, table_means
+from bregjax.families._table import conjugate_table, interpolated, table_means
 from bregjax.host_model import HostModel, rows_of
 from bregjax.screening import Screen
 
@@ -63,6 +63,8 @@ class NaturalHost(HostModel):
         # θ and ψ of the mean of all data in each column, where solves may start.
         count = num_columns or 1
         self._root = np.tile(self.solver.start, (count, 1)), np.full(count, np.nan)
+        # Means and θ at the knots of a table of ψ*, once there is one.
+        self._knots: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def has_screen(self) -> bool:
@@ -88,13 +90,21 @@ class NaturalHost(HostModel):
             psi = np.sum(centre * theta, axis=1) - root.value
             self._root = theta, np.where(inside[:, 0], psi, np.nan)
         weight = np.broadcast_to(weights.reshape(-1, *[1] * (len(lead) - 1)), lead)
-        start = np.broadcast_to(self._root[0].reshape(*lead[1:], -1), mean.shape)
+        start = self.family.natural_guess(mean)
+        if start is None:
+            start = np.broadcast_to(self._root[0].reshape(*lead[1:], -1), mean.shape)
         return self.settle(_unsolved(weight.copy(), mean, start))
 
     def pool(self, a: HostState, b: HostState) -> HostState:
         """Sums of weights, averages of means; where a solve may start."""
-        start = self._nearest_start(a, b)
-        return _unsolved(a.weight + b.weight, _pooled(a, b), start)
+        mean = _pooled(a, b)
+        if self._knots is not None:
+            start = interpolated(mean, *self._knots)
+        else:
+            start = self.family.natural_guess(mean)
+        if start is None:
+            start = self._nearest_start(a, b, mean)
+        return _unsolved(a.weight + b.weight, mean, start)
 
     def settle(self, state: HostState) -> HostState:
         """Solve, telling the interior from the boundary; equal means once."""
@@ -154,6 +164,8 @@ class NaturalHost(HostModel):
         means = np.asarray(table_means(low, high))
         knots = self.solver.solve(means, self._root[0], settled=True)
         known = np.isfinite(knots.value)
+        if known.all():
+            self._knots = means, knots.natural
         return TableScreen(_table(self.family, means, knots.natural, known))
 
     def noise(self, state: HostState) -> np.ndarray:
@@ -178,12 +190,13 @@ class NaturalHost(HostModel):
         """The column of each entry of an array `[k]` or `[k, d]`, flat."""
         return np.arange(int(np.prod(lead))) % (self._columns or 1)
 
-    def _nearest_start(self, a: HostState, b: HostState) -> np.ndarray:
+    def _nearest_start(
+        self, a: HostState, b: HostState, mean: np.ndarray
+    ) -> np.ndarray:
         """The θ of a part, or of all data, at which φ of the union is least.
 
         ψ is known there. That of all data helps where narrow clusters are far apart.
         """
-        mean = _pooled(a, b)
         root, psi = self._root
         if self._columns is None:
             root, psi = root[0], psi[0]

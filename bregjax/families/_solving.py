@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -256,7 +256,17 @@ def _factorises(family: "Family", start: np.ndarray) -> bool:
 
     Two programs that do, side by side, may lock up XLA on a CPU.
     """
-    program = str(jax.make_jaxpr(jax.grad(flat_psi(family)))(start))
+    leaves, treedef = jax.tree.flatten(family)
+    shape_of = lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), jnp.result_type(leaf))
+    return _factorising(treedef, tuple(map(shape_of, leaves)), start.shape)
+
+
+@functools.lru_cache(maxsize=256)
+def _factorising(treedef: Any, leaves: tuple[Any, ...], shape: tuple[int]) -> bool:
+    slope = lambda family, theta: jax.grad(flat_psi(family))(theta)
+    family = jax.tree.unflatten(treedef, leaves)
+    start = jax.ShapeDtypeStruct(shape, jnp.zeros(()).dtype)
+    program = str(jax.make_jaxpr(slope)(family, start))
     return _FACTORISATION.search(program) is not None
 
 

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
 
-__all__ = ["ConjugateTable", "conjugate_table", "table_means"]
+__all__ = ["ConjugateTable", "conjugate_table", "interpolated", "table_means"]
 
-_INTERVALS = 4096
+# So few that the chords of a coordinate stay in the nearest cache of a core.
+_INTERVALS = 1024
 # Coordinates whose sums are written out in one compiled expression.
 _TOGETHER = 16
 
@@ -71,6 +73,33 @@ def table_means(low: Array, high: Array) -> Array:
     """The knots of a table over means from low to high `[n]`, `[k, n]`."""
     part = jnp.linspace(0, 1, _INTERVALS + 1, dtype=low.dtype)[:, None] ** 2
     return low[None] + (high - low)[None] * part
+
+
+def interpolated(means: np.ndarray, knots: np.ndarray, natural: np.ndarray):
+    """Natural parameters about those of means, between the knots of a table.
+
+    Linear in the mean; in the first interval, where the lower knot may lie on the
+    boundary, those of the upper knot.
+
+    Args:
+        means: `[p, n]`.
+        knots: As `table_means` gives them, `[k, n]`.
+        natural: Natural parameters of the knots, `[k, n]`, in the domain of ψ.
+
+    Returns:
+        Points of the domain of ψ, `[p, n]`.
+    """
+    low, width = knots[0], knots[-1] - knots[0]
+    part = np.clip((means - low) / np.where(width > 0, width, 1), 0, 1)
+    place = _INTERVALS * np.sqrt(part)
+    index = np.minimum(place.astype(np.int32), _INTERVALS - 1)
+    column = np.arange(means.shape[1])
+    left, right = knots[index, column], knots[index + 1, column]
+    gap = right - left
+    share = np.clip((means - left) / np.where(gap > 0, gap, 1), 0, 1)
+    share = np.where((index == 0) & (means > low), 1, share)
+    start, end = natural[index, column], natural[index + 1, column]
+    return start + share * (end - start)
 
 
 def conjugate_table(

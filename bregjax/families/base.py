@@ -4,12 +4,13 @@ import abc
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from bregjax._checks import is_concrete
 from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
-from bregjax.cluster_model import ClusterModel
+from bregjax.cluster_model import BregmanModel, ClusterModel
 from bregjax.convex import ConjugateSolution, bregman_remainder, conjugate
 from bregjax.data_model import DataModel
 from bregjax.families._densities import by_natural, naturals_of
@@ -87,6 +88,14 @@ class Family(DataModel):
         """
         return self.numerical_conjugate(mean, start=start)
 
+    def natural_guess(self, means: np.ndarray) -> np.ndarray | None:
+        """Natural parameters where solves for flat means `[..., n]` may start.
+
+        Anything near θ saves steps, and nothing else depends on it. None, as here, if
+        the family knows no better than `natural_init` and the clusters at hand.
+        """
+        del means
+
     @property
     def solves(self) -> bool:
         """Whether `conjugate` is the solver, for want of a closed form."""
@@ -137,13 +146,26 @@ class Family(DataModel):
     def kl_divergence(self, natural_p: PyTree, natural_q: PyTree) -> Array:
         """KL(p, q) = B_ψ(θ_q, θ_p) in nats, scalar, without cancellation.
 
+        By means, B_ψ*(μ_p, μ_q), where one has infinite natural parameters (a
+        probability of 0, a rate of 0) and ψ* has a closed form: +inf where p is
+        possible and q is not.
+
         References:
             Telgarsky and Dasgupta (2012), Theorem 4.6.
         """
         flat_p, unravel = ravel_pytree(natural_p)
         flat_q, _ = ravel_pytree(natural_q)
         psi = lambda theta: self.log_partition(unravel(theta))
-        return bregman_remainder(psi, flat_p, flat_q - flat_p)
+        inside = jnp.all(jnp.isfinite(flat_p)) & jnp.all(jnp.isfinite(flat_q))
+        start = ravel_pytree(self.natural_init)[0].astype(flat_p.dtype)
+        p, q = (jnp.where(inside, flat, start) for flat in (flat_p, flat_q))
+        value = bregman_remainder(psi, p, q - p)
+        model = self.cluster_model()
+        if not isinstance(model, BregmanModel):
+            return jnp.where(inside, value, jnp.nan)
+        mean_p, mean_q = (self.natural_to_mean(at) for at in (natural_p, natural_q))
+        by_means = model.function.remainder(mean_q, mean_p - mean_q, x=mean_p)
+        return jnp.where(inside, value, by_means)
 
     def check(self, x: DataLike, *, key_or_seed: ArrayLike = 0) -> CheckReport:
         """Examine the family, and how it fits data: a doctor for a ψ of your own.

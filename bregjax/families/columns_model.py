@@ -9,10 +9,13 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from bregjax._pytree import register_pytree
+from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import ClusterModel
+from bregjax.convex import ConjugateSolution
 from bregjax.families._natural_host import NaturalHost
 from bregjax.families._natural_state import NaturalState, flat_init, unsolved
+from bregjax.families._settling import settled
 from bregjax.families._solving import with_params
 from bregjax.families.natural_model import NaturalModel
 from bregjax.host_model import HostModel
@@ -21,7 +24,16 @@ from bregjax.merges import Merges
 if TYPE_CHECKING:
     from bregjax.families.base import Family
 
-__all__ = ["ColumnsModel"]
+__all__ = ["ColumnsModel", "sum_of_columns"]
+
+# Codes from the one that says most of a row to the one that says least.
+_BY_WEIGHT = (
+    Result.INVALID,
+    Result.OUTSIDE,
+    Result.STALLED,
+    Result.STEP_LIMIT,
+    Result.BOUNDARY,
+)
 
 # The axis of columns in each array of a state, from the end.
 _AXES = NaturalState(-1, -2, -2, -1, -1)  # pyright: ignore[reportArgumentType]
@@ -48,10 +60,12 @@ class ColumnsModel(ClusterModel):
 
     def leaves(self, statistics: PyTree, weights: Array) -> NaturalState:
         """States of single points from mean parameters with leading axes `[m, d]`."""
-        mean = jax.vmap(jax.vmap(lambda tree: ravel_pytree(tree)[0]))(statistics)
-        weight = jnp.broadcast_to(weights[:, None], mean.shape[:2])
-        start = flat_init(self.family, mean.dtype)
-        return self.settle(unsolved(weight, mean, start[None, None]))
+        return self.settle(_unsolved_leaves(self.family, statistics, weights))
+
+    @property
+    def solves(self) -> bool:
+        """Whether the family of a column does."""
+        return self.family.solves
 
     def pool(self, a: NaturalState, b: NaturalState) -> NaturalState:
         """Column by column."""
@@ -64,6 +78,8 @@ class ColumnsModel(ClusterModel):
 
     def settle(self, state: NaturalState) -> NaturalState:
         """Solve the conjugates of all columns."""
+        if self.solves:
+            return settled(self.family, self.params, state)
         return self._by_column(NaturalModel.settle, _AXES, state)
 
     def cost(self, a: NaturalState, b: NaturalState, union: NaturalState) -> Array:
@@ -85,7 +101,7 @@ class ColumnsModel(ClusterModel):
 
     def host(self) -> HostModel | None:
         """Solves many columns of many clusters at a time."""
-        if not self.family.solves:
+        if not self.solves:
             return None
         return NaturalHost(
             self.family, num_columns=self.num_columns, params=self.params
@@ -99,3 +115,29 @@ class ColumnsModel(ClusterModel):
 
         axes = (None if self.params is None else 0, *[_AXES] * len(states))
         return jax.vmap(in_column, axes, out_axes)(self.params, *states)
+
+
+@jax.jit
+def _unsolved_leaves(
+    family: "Family", statistics: PyTree, weights: Array
+) -> NaturalState:
+    mean = jax.vmap(jax.vmap(lambda tree: ravel_pytree(tree)[0]))(statistics)
+    weight = jnp.broadcast_to(weights[:, None], mean.shape[:2])
+    return unsolved(weight, mean, flat_init(family, mean.dtype)[None, None])
+
+
+def sum_of_columns(by_column: ConjugateSolution) -> ConjugateSolution:
+    """The conjugate of a sum over columns, from that of each, `[d]`.
+
+    The maximiser stays as it is; the code is that of the worst column.
+    """
+    code = jnp.asarray(int(Result.CONVERGED), jnp.int32)
+    for one in reversed(_BY_WEIGHT):
+        code = jnp.where(jnp.any(by_column.result == one), int(one), code)
+    return ConjugateSolution(
+        value=jnp.sum(by_column.value),
+        maximiser=by_column.maximiser,
+        result=code.astype(jnp.int32),
+        num_steps=jnp.max(by_column.num_steps),
+        residual=jnp.max(by_column.residual),
+    )

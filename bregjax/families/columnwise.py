@@ -8,26 +8,16 @@ import numpy as np
 from jax.tree_util import GetAttrKey
 
 from bregjax._checks import float_array
-from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.convex import ConjugateSolution
 from bregjax.families._params import split
 from bregjax.families.base import Family
-from bregjax.families.columns_model import ColumnsModel
+from bregjax.families.columns_model import ColumnsModel, sum_of_columns
 from bregjax.families.exponential_family import ExponentialFamily
 from bregjax.families.natural_model import NaturalModel
 
 __all__ = ["Columnwise"]
-
-# Codes from the one that says most of a row to the one that says least.
-_BY_WEIGHT = (
-    Result.INVALID,
-    Result.OUTSIDE,
-    Result.STALLED,
-    Result.STEP_LIMIT,
-    Result.BOUNDARY,
-)
 
 
 @jax.tree_util.register_pytree_with_keys_class
@@ -173,17 +163,7 @@ class Columnwise(Family):
             return self.numerical_conjugate(mean, start=start)
         start = self.natural_init if start is None else start
         solve = lambda one, mean, start: one.conjugate(mean, start=start)
-        by_column = self._by_column(solve, mean, start)
-        code = jnp.asarray(int(Result.CONVERGED), jnp.int32)
-        for one in reversed(_BY_WEIGHT):
-            code = jnp.where(jnp.any(by_column.result == one), int(one), code)
-        return ConjugateSolution(
-            value=jnp.sum(by_column.value),
-            maximiser=by_column.maximiser,
-            result=code.astype(jnp.int32),
-            num_steps=jnp.max(by_column.num_steps),
-            residual=jnp.max(by_column.residual),
-        )
+        return sum_of_columns(self._by_column(solve, mean, start))
 
     @property
     def solves(self) -> bool:

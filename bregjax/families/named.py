@@ -2,7 +2,9 @@
 
 from bregjax.families.base import Family
 from bregjax.families.bernoulli import Bernoulli
+from bregjax.families.beta import Beta
 from bregjax.families.categorical import Categorical
+from bregjax.families.dirichlet import Dirichlet
 from bregjax.families.exponential import Exponential
 from bregjax.families.gamma import Gamma
 from bregjax.families.gaussian import DiagonalGaussian, Gaussian, IsotropicGaussian
@@ -33,6 +35,8 @@ FAMILIES: dict[str, type[Family]] = {
     "gamma": Gamma,
     "von_mises_fisher": VonMisesFisher,
     "inverse_gaussian": InverseGaussian,
+    "beta": Beta,
+    "dirichlet": Dirichlet,
     "ising": Ising,
 }
 

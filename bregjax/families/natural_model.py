@@ -25,6 +25,7 @@ from bregjax.families._natural_state import (
     unsolved,
     vectorize,
 )
+from bregjax.families._settling import settled
 from bregjax.families._table import conjugate_table, table_means
 from bregjax.host_model import HostModel
 from bregjax.merges import Merges
@@ -73,9 +74,12 @@ class NaturalModel(ClusterModel):
 
     def leaves(self, statistics: PyTree, weights: Array) -> NaturalState:
         """States of single points from mean parameters with a leading axis `[m]`."""
-        mean = jax.vmap(lambda tree: ravel_pytree(tree)[0])(statistics)
-        start = flat_init(self.family, mean.dtype)
-        return self.settle(unsolved(weights, mean, start[None]))
+        return self.settle(_unsolved_leaves(self.family, statistics, weights))
+
+    @property
+    def solves(self) -> bool:
+        """Whether the family does."""
+        return self.family.solves
 
     def pool(self, a: NaturalState, b: NaturalState) -> NaturalState:
         """Add weights, average means; natural parameters to start a solve from."""
@@ -99,6 +103,8 @@ class NaturalModel(ClusterModel):
 
     def settle(self, state: NaturalState) -> NaturalState:
         """Solve the conjugates."""
+        if self.family.solves:
+            return settled(self.family, None, state)
         _, unravel = ravel_pytree(self.family.natural_init)
 
         def solve(mean, start):
@@ -159,6 +165,14 @@ class NaturalModel(ClusterModel):
         knots = self.settle(unsolved(weight, means, start[None]))
         known = has_value(knots)
         return TableScreen(conjugate_table(psi, start, means, knots.natural, known))
+
+
+@jax.jit
+def _unsolved_leaves(
+    family: "Family", statistics: PyTree, weights: Array
+) -> NaturalState:
+    mean = jax.vmap(lambda tree: ravel_pytree(tree)[0])(statistics)
+    return unsolved(weights, mean, flat_init(family, mean.dtype)[None])
 
 
 def _warm_start(family: "Family", a: NaturalState, b: NaturalState) -> Array:

@@ -44,6 +44,10 @@ from bregjax.smoothing import StatisticMap
 __all__ = ["AgglomerationInfo", "agglomerate"]
 
 
+# Costs below so many times the noise they were compared with are compared again.
+_NOISES = 2**10
+
+
 @dataclass(frozen=True)
 class AgglomerationInfo:
     """How a tree was found.
@@ -233,8 +237,10 @@ def _compiled(
         screen = host.screen(leaves)
     model = search_model(model)
     if name != "windowed":
-        children, costs = _jitted_search(model, leaves, np.int32(m), name)
-        return children, costs, AgglomerationInfo(name)
+        children, costs, noise = _jitted_search(model, leaves, np.int32(m), name)
+        if name != "matrix" or not _drowned(np.asarray(costs)[: m - 1], float(noise)):
+            return children, costs, AgglomerationInfo(name)
+        name = "windowed"  # which compares costs that do not cancel
     labels = equal_rows(problem)
     children, costs, details = windowed(
         model,
@@ -295,9 +301,18 @@ def _choose(
 
 
 def _search(model: ClusterModel, leaves: PyTree, num_points, engine: str):
-    """Children and costs, with rows for padding after the first m − 1."""
+    """Children and costs, with rows for padding, and the noise of `cross_cost`."""
     children = _children(model, leaves, num_points, engine)
-    return children, replay_costs(model, leaves, children, num_points)
+    costs = replay_costs(model, leaves, children, num_points)
+    return children, costs, 2 * jnp.max(model.cross_noise(leaves))
+
+
+def _drowned(costs: np.ndarray, noise: float) -> bool:
+    """Whether the order of some merges is that of the rounding they were found by.
+
+    One such merge is that of the nearest two points, whatever its cost came out as.
+    """
+    return np.count_nonzero((costs > 0) & (costs < _NOISES * noise)) > 1
 
 
 def _children(model: ClusterModel, leaves: PyTree, num_points, engine: str):

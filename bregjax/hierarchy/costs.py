@@ -7,18 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete
-from bregjax._problem import (
-    FamilyLike,
-    Problem,
-    build_leaves,
-    check_leaves,
-    precision,
-    resolve,
-    working_copy,
-)
-from bregjax._typing import Array, DataLike
+from bregjax._problem import FamilyLike, Problem, build_leaves, evaluate, resolve
+from bregjax._typing import Array, DataLike, PyTree
+from bregjax.cluster_model import ClusterModel
 from bregjax.convex.plain import straight
 from bregjax.data_model import FunctionModel
+from bregjax.hierarchy._steps import merge_costs, settled_along
+from bregjax.hierarchy.tree_costs import replay_costs
+from bregjax.merges import Merges
 from bregjax.smoothing import StatisticMap
 
 __all__ = ["cluster_cost", "merge_cost"]
@@ -55,12 +51,7 @@ def cluster_cost(
     """
     _refuse_auto(smoothing)
     problem = resolve(x, family, smoothing, weights)
-    if not is_concrete(problem):
-        return _cluster_cost(working_copy(problem))[0]
-    with precision(problem):
-        cost, codes = _jitted_cluster_cost(working_copy(problem))
-        check_leaves(codes, problem)
-        return cast(Array, np.asarray(cost)[()])
+    return cast(Array, evaluate(_cluster_cost, problem)[()])
 
 
 def merge_cost(
@@ -118,20 +109,13 @@ def merge_cost(
             f"{a.data_model} and {b.data_model}. Take it from all rows at once, "
             "family=family.for_data(x)."
         )
-    if not is_concrete((a, b)):
-        return _merge_cost(working_copy(a), working_copy(b))[0]
-    with precision((a, b)):
-        cost, is_straight, codes_a, codes_b = _jitted_merge_cost(
-            working_copy(a), working_copy(b)
+    cost, is_straight = evaluate(_merge_cost, a, b)
+    if is_concrete(is_straight) and not is_straight:
+        raise ArithmeticError(
+            "`family` has a kink at the mean of the union, where Proposition 3.8 "
+            "does not hold. Pass direct=True for Definition 3.7."
         )
-        check_leaves(codes_a, a)
-        check_leaves(codes_b, b)
-        if not is_straight:
-            raise ArithmeticError(
-                "`family` has a kink at the mean of the union, where Proposition 3.8 "
-                "does not hold. Pass direct=True for Definition 3.7."
-            )
-        return cast(Array, np.asarray(cost)[()])
+    return cast(Array, cost[()])
 
 
 def _refuse_auto(smoothing: StatisticMap | None) -> None:
@@ -142,10 +126,9 @@ def _refuse_auto(smoothing: StatisticMap | None) -> None:
         )
 
 
-def _cluster_cost(problem: Problem):
-    """φ and the codes of the leaves."""
+def _cluster_cost(problem: Problem) -> Array:
+    """φ of all rows."""
     model, leaves = build_leaves(problem)
-    codes = model.result(leaves)
     if isinstance(problem.data_model, FunctionModel):
         f = problem.data_model.function
         axes = tuple(range(-f.event_ndim, 0))
@@ -153,41 +136,36 @@ def _cluster_cost(problem: Problem):
         total = jnp.sum(weight * leaves.mean, axis=0, keepdims=True)
         centre = total / jnp.sum(leaves.weight)
         divergences = f.remainder(centre, leaves.mean - centre, x=leaves.mean)
-        return jnp.sum(leaves.weight * divergences), codes
-    return _fold(model, leaves)[1], codes
+        return jnp.sum(leaves.weight * divergences)
+    m = problem.num_points
+    return jnp.sum(replay_costs(model, leaves, _chain(m), m))
 
 
-def _fold(model, leaves):
-    """The union of all leaves and the sum of the merge costs on the way."""
-    first = jax.tree.map(lambda leaf: leaf[0], leaves)
-    rest = jax.tree.map(lambda leaf: leaf[1:], leaves)
-
-    def step(union, leaf):
-        return model.union(union, leaf), model.merge_cost(union, leaf)
-
-    union, costs = jax.lax.scan(step, first, rest)
-    return union, jnp.sum(costs)
-
-
-def _merge_cost(a: Problem, b: Problem):
-    """Δ, whether the function is straight there, and the codes of the leaves."""
+def _merge_cost(a: Problem, b: Problem) -> tuple[Array, Array]:
+    """Δ, and whether the function is straight there."""
     model, leaves_a = build_leaves(a)
     _, leaves_b = build_leaves(b)
     union_a, union_b = _union(model, leaves_a), _union(model, leaves_b)
     smooth = jnp.ones((), bool)
     if isinstance(a.data_model, FunctionModel):
         line = union_a.mean - union_b.mean
-        centre = model.union(union_a, union_b).mean
+        centre = model.pool(union_a, union_b).mean
         smooth = straight(a.data_model.function, centre, line) | jnp.all(line == 0)
-    cost = model.merge_cost(union_a, union_b)
-    return cost, smooth, model.result(leaves_a), model.result(leaves_b)
+        smooth = jnp.all(smooth)
+    return merge_costs(model, union_a, union_b)[0], smooth
 
 
-def _union(model, leaves):
-    first = jax.tree.map(lambda leaf: leaf[0], leaves)
-    rest = jax.tree.map(lambda leaf: leaf[1:], leaves)
-    return jax.lax.scan(lambda u, leaf: (model.union(u, leaf), None), first, rest)[0]
+def _union(model: ClusterModel, leaves: PyTree) -> PyTree:
+    """The settled union of all leaves, `[1]`."""
+    count = jax.tree.leaves(leaves)[0].shape[0]
+    if count == 1:
+        return leaves
+    root = np.array([2 * count - 2])
+    return settled_along(model, Merges(_chain(count), count), leaves, root)
 
 
-_jitted_cluster_cost = jax.jit(_cluster_cost)
-_jitted_merge_cost = jax.jit(_merge_cost)
+def _chain(count: int) -> np.ndarray:
+    """The merges that take in one point after the other, `[count − 1, 2]`."""
+    step = np.arange(count - 1)
+    before = np.where(step == 0, 0, count + step - 1)
+    return np.stack([before, step + 1], axis=1).astype(np.int32)

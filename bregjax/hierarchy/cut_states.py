@@ -1,14 +1,16 @@
 """Clusters of a cut, and each without one of its points, as states of a model."""
 
+import functools
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bregjax._problem import Problem, build_leaves
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
-from bregjax.hierarchy._search import take
+from bregjax.hierarchy._steps import settled_along
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.merges import Merges
 
@@ -29,12 +31,14 @@ class Clusters:
     weights: Array
 
 
-def clusters_at(problem: Problem, children: Array, nodes: Array) -> Clusters:
+def clusters_at(
+    problem: Problem, children: Array, nodes: Array | np.ndarray
+) -> Clusters:
     """The clusters that nodes of a tree stand for, in their order."""
     model, leaves = build_leaves(problem)
     merges = Merges(children, problem.num_points)
-    states = take(model.pool_along(merges, leaves), nodes)
-    return Clusters(model.settle(states), merges.sum(problem.weights)[nodes])
+    states = settled_along(model, merges, leaves, nodes)
+    return Clusters(states, _weights(merges, problem.weights, nodes))
 
 
 def clusters_of_cut(
@@ -44,10 +48,7 @@ def clusters_of_cut(
 
     They are numbered as `Dendrogram.cut` does.
     """
-    zeros = jnp.zeros(children.shape[0], problem.weights.dtype)
-    tree = Dendrogram(children, zeros, jax.lax.stop_gradient(problem.weights))
-    nodes = jnp.asarray(tree.cluster_nodes(num_clusters=num_clusters))
-    labels = jnp.asarray(tree.cut(num_clusters=num_clusters))
+    nodes, labels = _cut(children, num_clusters=num_clusters)
     return clusters_at(problem, children, nodes), labels
 
 
@@ -63,11 +64,27 @@ def clusters_without(
     m = problem.num_points
     merges, rest = _with_rests(children, m, num_clusters)
     model, leaves = build_leaves(problem)
-    states = take(model.pool_along(merges, leaves), rest)
-    weights = merges.sum(problem.weights)[rest]
-    return Clusters(model.settle(states), weights), rest != jnp.arange(m)
+    states = settled_along(model, merges, leaves, rest)
+    weights = _weights(merges, problem.weights, rest)
+    return Clusters(states, weights), rest != np.arange(m)
 
 
+@functools.partial(jax.jit, static_argnames="num_clusters")
+def _cut(children: Array, *, num_clusters: int) -> tuple[Array, Array]:
+    """The nodes that are the clusters of a cut, and each point's cluster."""
+    count = children.shape[0]
+    tree = Dendrogram(children, jnp.zeros(count), jnp.ones(count + 1))
+    nodes = tree.cluster_nodes(num_clusters=num_clusters)
+    return jnp.asarray(nodes), jnp.asarray(tree.cut(num_clusters=num_clusters))
+
+
+@jax.jit
+def _weights(merges: Merges, weights: Array, nodes: Array) -> Array:
+    """Sums of the weights of points in some nodes of a tree."""
+    return merges.sum(weights)[nodes]
+
+
+@functools.partial(jax.jit, static_argnames=("m", "num_clusters"))
 def _with_rests(children: Array, m: int, num_clusters: int) -> tuple[Merges, Array]:
     """The merges of a tree, then those of rests; and the rest of each leaf, `[m]`.
 

@@ -9,8 +9,6 @@ from bregjax.host_model import HostModel, rows_of
 
 __all__ = ["host_leaves", "host_of", "nodes_along", "settled_costs"]
 
-_statistics = jax.jit(smoothed_statistics)
-
 
 def host_of(problem: Problem) -> HostModel | None:
     """The cluster model on the host, where its costs are solved for."""
@@ -30,7 +28,7 @@ def host_leaves(
     Raises:
         ValueError: At the first row without a finite cost.
     """
-    statistics, weights = _statistics(working_copy(problem))
+    statistics, weights = smoothed_statistics(working_copy(problem))
     leaves = host.leaves(statistics, np.asarray(weights))
     check_leaves(host.result(leaves)[:num_points], problem)
     return leaves
@@ -41,13 +39,30 @@ def nodes_along(host: HostModel, leaves: PyTree, children: np.ndarray) -> PyTree
     count = len(children)
     room = lambda leaf: np.concatenate([leaf, np.repeat(leaf[:1], count, axis=0)])
     nodes = jax.tree.map(room, leaves)
-    for node, pair in enumerate(children, start=count + 1):
-        a, b = (rows_of(nodes, pair[k : k + 1]) for k in range(2))
-        union = host.pool(a, b)
-        jax.tree.map(
-            lambda all_, new, i=node: all_.__setitem__(i, new[0]), nodes, union
-        )
+    height = _heights(children)
+    for level in range(1, np.max(height, initial=0) + 1):
+        merges = np.flatnonzero(height == level)
+        a, b = (rows_of(nodes, children[merges, k]) for k in range(2))
+        _put(nodes, count + 1 + merges, host.pool(a, b))
     return nodes
+
+
+def _heights(children: np.ndarray) -> np.ndarray:
+    """How many merges lead up to each, the longest way, itself included; `[m − 1]`."""
+    m = len(children) + 1
+    height = [0] * (2 * m - 1)
+    for node, (a, b) in enumerate(children.tolist(), start=m):
+        height[node] = 1 + max(height[a], height[b])
+    return np.array(height[m:], int)
+
+
+def _put(nodes: PyTree, places: np.ndarray, states: PyTree) -> None:
+    """Write clusters into places of arrays of all nodes."""
+
+    def put(all_: np.ndarray, new: np.ndarray) -> None:
+        all_[places] = new
+
+    jax.tree.map(put, nodes, states)
 
 
 def settled_costs(

@@ -11,6 +11,7 @@ from bregjax._problem import (
     build_leaves,
     check_costs,
     check_leaves,
+    evaluate,
     padded,
     precision,
     resolve,
@@ -19,6 +20,7 @@ from bregjax._problem import (
 from bregjax._typing import Array, DataLike, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._search import take
+from bregjax.hierarchy._steps import cost, settled_along
 from bregjax.hierarchy._walk import problem_with
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.host_costs import (
@@ -33,6 +35,7 @@ from bregjax.smoothing import StatisticMap
 
 __all__ = [
     "children_of",
+    "costs_along",
     "leaves_and_codes",
     "node_states",
     "nodes_and_costs",
@@ -84,9 +87,7 @@ def replay(
     m = problem.num_points
     children = children_of(tree, m)
     if not is_concrete((problem, children)):
-        problem = working_copy(problem)
-        model, leaves = build_leaves(problem)
-        return replay_costs(model, leaves, jnp.asarray(children), m)
+        return evaluate(costs_along, problem, children)
     with precision(problem):
         host = host_of(problem)
         if host is not None:
@@ -131,8 +132,16 @@ def children_of(tree: Dendrogram | DataLike, num_points: int) -> Array | np.ndar
     return children
 
 
+def costs_along(problem: Problem, children: Array) -> Array:
+    """Costs of the merges `children` of all rows, `[m − 1]`; a core of `evaluate`."""
+    return replay_costs(*build_leaves(problem), children, problem.num_points)
+
+
 def replay_costs(
-    model: ClusterModel, leaves: PyTree, children: Array, num_points: Array | int
+    model: ClusterModel,
+    leaves: PyTree,
+    children: Array | np.ndarray,
+    num_points: Array | int,
 ) -> Array:
     """Costs of the merges of `children`, `[m − 1]`; see `node_states`."""
     if children.shape[0] == 0:
@@ -141,17 +150,22 @@ def replay_costs(
 
 
 def nodes_and_costs(
-    model: ClusterModel, leaves: PyTree, children: Array, num_points: Array | int
+    model: ClusterModel,
+    leaves: PyTree,
+    children: Array | np.ndarray,
+    num_points: Array | int,
 ) -> tuple[PyTree, Array]:
     """States of all nodes, see `node_states`, and costs of merges `[m − 1]`."""
     nodes = node_states(model, leaves, children, num_points)
     merges = Merges(children, num_points)
-    left, right = merges.parts(nodes)
-    return nodes, model.cost(left, right, take(nodes, merges.unions))
+    return nodes, cost(model, *_parts_and_unions(merges, nodes))
 
 
 def node_states(
-    model: ClusterModel, leaves: PyTree, children: Array, num_points: Array | int
+    model: ClusterModel,
+    leaves: PyTree,
+    children: Array | np.ndarray,
+    num_points: Array | int,
 ) -> PyTree:
     """States of all nodes: leaves first, then unions in the order of merges.
 
@@ -165,19 +179,34 @@ def node_states(
     Returns:
         States `[2m − 1, ...]`.
     """
-    nodes = model.pool_along(Merges(children, num_points), leaves)
+    merges = Merges(children, num_points)
+    count = jax.tree.leaves(leaves)[0].shape[0]
     # Only sums went along the tree; logarithms and solves are one batch. The leaves are
     # settled already, and stay as they are.
-    settled = model.settle(nodes)
+    if is_concrete(num_points) and num_points == count:
+        unions = settled_along(model, merges, leaves, merges.unions)
+        return _joined(leaves, unions)
+    every = jnp.arange(count + len(children), dtype=jnp.int32)
+    settled = settled_along(model, merges, leaves, every)
 
     def keep_leaves(leaf: Array, after: Array) -> Array:
-        rows = leaf.shape[0]
-        places = jnp.arange(rows, dtype=jnp.int32)
+        places = jnp.arange(count, dtype=jnp.int32)
         is_leaf = places < jnp.asarray(num_points, jnp.int32)
         is_leaf = is_leaf.reshape(is_leaf.shape + (1,) * (leaf.ndim - 1))
-        return after.at[:rows].set(jnp.where(is_leaf, leaf, after[:rows]))
+        return after.at[:count].set(jnp.where(is_leaf, leaf, after[:count]))
 
     return jax.tree.map(keep_leaves, leaves, settled)
+
+
+@jax.jit
+def _parts_and_unions(merges: Merges, nodes: PyTree) -> tuple[PyTree, PyTree, PyTree]:
+    return *merges.parts(nodes), take(nodes, merges.unions)
+
+
+@jax.jit
+def _joined(leaves: PyTree, unions: PyTree) -> PyTree:
+    join = lambda *parts: jnp.concatenate(parts)
+    return jax.tree.map(join, leaves, unions)
 
 
 @jax.jit

@@ -160,21 +160,32 @@ def inverse_product(f: FlatFunction, theta: Array, null: Array, right: Array) ->
     constant: with H N = 0 and D QQᵀD added, the solution is exact whatever they are, so
     its derivatives are too.
     """
-    curvature = jax.hessian(f)(theta)
-    fixed = jax.lax.stop_gradient(curvature)
-    variances = diagonal(fixed)
-    scale = jnp.where(variances > 0, jnp.sqrt(variances), 1)
-    scaled = scaled_hessian(fixed, scale, jax.lax.stop_gradient(null))
-    factor = ridge_cholesky(scaled.matrix)
-
-    def apply(vector: Array) -> Array:
-        filled = product(scaled.null.T, scale * vector)
-        filled = scale * product(scaled.null, filled)
-        return product(curvature, vector) + filled
-
-    def solve(_, target: Array) -> Array:
-        return refined_solve(scaled.matrix, factor, target / scale) / scale
-
-    target = gauge(right, null)
-    solution = jax.lax.custom_linear_solve(apply, target, solve, symmetric=True)
+    solution = jax.lax.custom_linear_solve(
+        lambda vector: filled_product(f, theta, null, vector),
+        gauge(right, null),
+        lambda _, target: filled_solve(f, theta, null, target),
+        symmetric=True,
+    )
     return gauge(solution, null)
+
+
+def filled_product(f: FlatFunction, theta: Array, null: Array, vector: Array) -> Array:
+    """(H + D QQᵀD) v."""
+    scale, _, basis = _fixed_hessian(f, theta, null)
+    filled = scale * product(basis, product(basis.T, scale * vector))
+    return jax.jvp(jax.grad(f), (theta,), (vector,))[1] + filled
+
+
+def filled_solve(f: FlatFunction, theta: Array, null: Array, target: Array) -> Array:
+    """The solution v of (H + D QQᵀD) v = `target`."""
+    scale, matrix, _ = _fixed_hessian(f, theta, null)
+    factor = ridge_cholesky(matrix)
+    return refined_solve(matrix, factor, target / scale) / scale
+
+
+def _fixed_hessian(f: FlatFunction, theta: Array, null: Array) -> Scaled:
+    """The scaled Hessian at θ, without derivatives."""
+    curvature = jax.lax.stop_gradient(jax.hessian(f)(theta))
+    variances = diagonal(curvature)
+    scale = jnp.where(variances > 0, jnp.sqrt(variances), 1)
+    return scaled_hessian(curvature, scale, jax.lax.stop_gradient(null))

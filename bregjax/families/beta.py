@@ -1,0 +1,146 @@
+"""Independent shares: beta variables of free shapes."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._pytree import register_pytree
+from bregjax._typing import Array
+from bregjax.convex import ConjugateSolution
+from bregjax.families._natural_state import NaturalState
+from bregjax.families._vector_family import VectorFamily
+from bregjax.families.columns_model import ColumnsModel, sum_of_columns
+from bregjax.families.dirichlet import Dirichlet, check_digits
+from bregjax.smoothing import Adding, adding, normal_reference
+
+__all__ = ["Beta"]
+
+# A column is a Dirichlet of (x, 1 − x).
+_COLUMN = Dirichlet(dim=2)
+_SAME_AS = (
+    'Take family="diagonal_gaussian" of the same rows, which is much the same of '
+    "columns so narrow"
+)
+
+
+@register_pytree
+@dataclass(frozen=True)
+class Beta(VectorFamily):
+    """Rows of d independent beta variables: rates, shares, probabilities.
+
+    θ = (a, b) > 0, T(x) = (log x, log(1 − x)), log h(x) = −Σ log x (1 − x),
+    ψ(θ) = Σ log Γ(a) + log Γ(b) − log Γ(a + b). The mean domain is
+    e^{μ₁} + e^{μ₂} < 1 in each column; a single point lies on its boundary, where
+    ψ* = +inf, and needs smoothing. Clusters differ by where a column is and by how
+    much it varies there; `Bernoulli` takes x for the outcome of one trial. Merge costs
+    do not depend on which side of a column is counted, x or 1 − x.
+
+    Attributes:
+        dim: d; taken from the data if None.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> x = np.array([[0.10], [0.12], [0.90]])
+        >>> print(bj.agglomerate(x, family=bj.Beta()).cut(num_clusters=2))
+        [0 0 1]
+    """
+
+    dim: int | None = jax.tree.static(default=None)
+
+    @property
+    def columnwise(self) -> bool:
+        """Columns are independent."""
+        return True
+
+    @property
+    def solves(self) -> bool:
+        """Each column is solved for."""
+        return True
+
+    @property
+    def natural_init(self) -> tuple[Array, Array]:
+        """The uniform distribution."""
+        return jnp.ones(self.known_dim), jnp.ones(self.known_dim)
+
+    def log_partition(self, natural: tuple[Array, Array]) -> Array:
+        """Σ log Γ(a) + log Γ(b) − log Γ(a + b), +inf unless all are positive."""
+        return jnp.sum(jax.vmap(_COLUMN.log_partition)(_pairs(natural)))
+
+    def sufficient_statistics(self, x: Array) -> tuple[Array, Array]:
+        """(log x, log(1 − x))."""
+        x = jnp.asarray(x, dtype=float)
+        return jnp.log(x), jnp.log1p(-x)
+
+    def log_base_measure(self, x: Array) -> Array:
+        """−Σ log x (1 − x); −inf unless x is between 0 and 1."""
+        x = jnp.asarray(x, dtype=float)
+        inside = (x > 0) & (x < 1)
+        low, high = self.sufficient_statistics(jnp.where(inside, x, 0.5))
+        return jnp.where(jnp.all(inside), -jnp.sum(low + high), -jnp.inf)
+
+    def conjugate(
+        self,
+        mean: tuple[Array, Array],
+        *,
+        start: tuple[Array, Array] | None = None,
+    ) -> ConjugateSolution:
+        """Σ ψ₁*(μ) over columns, solved for in each; the code of the worst column."""
+        start = self.natural_init if start is None else start
+        solve = lambda mean, start: _COLUMN.conjugate(mean, start=start)
+        by_column = jax.vmap(solve)(_pairs(mean), _pairs(start))
+        natural = tuple(jnp.moveaxis(by_column.maximiser, -1, 0))
+        return sum_of_columns(dataclasses.replace(by_column, maximiser=natural))
+
+    def cluster_model(self) -> ColumnsModel:
+        """A system of two equations for each column."""
+        return ColumnsModel(_COLUMN, self.known_dim)
+
+    def density_parameters(
+        self, clusters: NaturalState
+    ) -> tuple[tuple[Array, Array], Array]:
+        """(a, b) `[k, d]` each, and ψ `[k]`."""
+        natural = clusters.natural[..., 0], clusters.natural[..., 1]
+        return natural, jax.vmap(self.log_partition)(natural)
+
+    def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
+        """Numbers between 0 and 1, and neither."""
+        remedy = (
+            "Shrink the column toward 1/2, (x * (m - 1) + 0.5) / m of m rows, or take "
+            "Bernoulli of zeros and ones"
+        )
+        inside = (x > 0) & (x < 1)
+        return inside, "must lie strictly between 0 and 1 for Beta", remedy
+
+    def default_smoothing(self, x: Array, weights: Array | None) -> Adding:
+        """Lower both logs by 2h², h the normal-reference bandwidth of arcsin √x.
+
+        A narrow beta distribution of precision N = a + b about p has the variance
+        p (1 − p) / N, which for the angle arcsin √x is 1/4N wherever p is; and
+        p (log p − E log x) + (1 − p) (log(1 − p) − E log(1 − x)) = 1/2N, to first
+        order. So lowering both logs of a row by 1/2N makes it such a distribution,
+        whose mean of the logit is that of the row, and a blur of angles by h is
+        N = 1/4h². The same blur of logits, h = 4 × that of angles at p = ½, would have
+        to go by p, as h² p (1 − p) / 2: of rare events it is far too wide.
+        """
+        xp = np if isinstance(x, np.ndarray) else jnp
+        angles = xp.arctan2(xp.sqrt(x), xp.sqrt(1 - x))
+        rule = normal_reference(angles, per_coordinate=True, weights=weights)
+        amount = 2 * rule.bandwidth**2
+        check_digits((x, 1 - x), 1 / (2 * amount), name="Beta", remedy=_SAME_AS)
+        return adding((-amount, -amount))
+
+    @property
+    def smoothing_hint(self) -> str:
+        """A point, or equal points, have an infinite precision."""
+        return (
+            'Pass smoothing="auto", or smoothing=adding((-amount, -amount)) with one '
+            "positive amount a column, which lowers E log x and E log(1 − x)"
+        )
+
+
+def _pairs(tree: tuple[Array, Array]) -> Array:
+    """Two numbers a column side by side, `[d, 2]`."""
+    return jnp.stack(tree, axis=-1)
