@@ -186,5 +186,5 @@ def _overcomplete(family: "Family", params: PyTree) -> Array:
     """Directions of θ in which ψ is affine, the same whatever its parameters."""
     psi = flat_psi(with_params(family, jax.tree.map(lambda leaf: leaf[0], params)))
     start = flat_init(family, jnp.zeros(()).dtype)
-    slope = jax.grad(psi)
-    return dense.null_basis(slope, start, slope(start), jax.hessian(psi)(start))
+    slope, curvature = jax.grad(psi)(start), jax.hessian(psi)(start)
+    return dense.null_basis(psi, start, slope, curvature)

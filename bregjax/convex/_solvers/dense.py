@@ -60,9 +60,7 @@ def orthonormal(columns: Array) -> Array:
     return solve_triangular(cholesky(gram), columns.T, lower=True).T
 
 
-def null_basis(
-    gradient: FlatFunction, start: Array, slope: Array, curvature: Array
-) -> Array:
+def null_basis(f: FlatFunction, start: Array, slope: Array, curvature: Array) -> Array:
     """Overcomplete directions N [n, n]: orthonormal columns, zero where there is none.
 
     Candidates are the null vectors of the scaled Hessian at `start`. A general convex
@@ -84,10 +82,12 @@ def null_basis(
     way = product(columns, 1 + jnp.sin(1 + 12.9898 * order) / 2)
 
     def moves(length: Array) -> Array:
-        there = gradient(start + length * way)
+        value, there = jax.value_and_grad(f)(start + length * way)
         change = product(columns.T, there - slope)
         noise = product(jnp.abs(columns.T), jnp.abs(slope) + jnp.abs(there))
-        return ~(jnp.abs(change) <= thresholds.OFF_HULL * eps * noise)
+        # Past a domain that ends a guarded f has a slope of 0, and is not affine.
+        same = jnp.abs(change) <= thresholds.OFF_HULL * eps * noise
+        return ~(same & jnp.isfinite(value))
 
     moving = jax.vmap(moves)(jnp.asarray(thresholds.NULL_PROBES, start.dtype))
     return jnp.where(jnp.any(moving, axis=0)[None], 0, columns)

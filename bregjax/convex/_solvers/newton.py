@@ -26,11 +26,10 @@ def minimise(
     f: FlatFunction, start: Array, warm: Array, y: Array, max_steps: int
 ) -> Outcome:
     """Solve ∇f(θ) = y from `warm`; `start` tells the overcomplete directions."""
-    gradient = jax.grad(f)
     eps = jnp.finfo(y.dtype).eps
     begin = measure(f, start, first_frame(jnp.zeros((y.size, y.size), y.dtype)))
     anchor = begin.gradient
-    null = null_basis(gradient, start, anchor, begin.curvature)
+    null = null_basis(f, start, anchor, begin.curvature)
 
     # y off the affine hull of the mean domain by more than rounding: no θ will do.
     off_hull = product(null.T, y - anchor)
