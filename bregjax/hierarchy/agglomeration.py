@@ -312,7 +312,7 @@ def _drowned(costs: np.ndarray, noise: float) -> bool:
 
     One such merge is that of the nearest two points, whatever its cost came out as.
     """
-    return np.count_nonzero((costs > 0) & (costs < _NOISES * noise)) > 1
+    return bool(np.count_nonzero((costs > 0) & (costs < _NOISES * noise)) > 1)
 
 
 def _children(model: ClusterModel, leaves: PyTree, num_points, engine: str):
