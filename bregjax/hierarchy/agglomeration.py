@@ -128,11 +128,12 @@ def agglomerate(
             all costs, O(m²) memory, and works inside `jit` too; "recompute" keeps none,
             O(m³) time; "auto" chooses. All are exact; where costs tie, see the engine.
             Where costs are solved for (a ψ of your own, Ising) "matrix" keeps lower
-            bounds and solves for what may come next.
-            Of Gaussians, and of a ψ of your own inside `jit`, "matrix" compares costs
+            bounds and solves for what may come next; "windowed" needs a ψ that is a sum
+            over coordinates there.
+            Inside `jit`, of Gaussians and of a ψ of your own, "matrix" compares costs
             to within eps · w |ψ*|: merges that are cheaper than that, as of
             near-duplicates far from the origin, come in any order among themselves.
-            Other engines, and the costs reported, are not so limited.
+            Outside costs so small are compared again, by "windowed".
         progress: Show a bar of the merges made ("windowed", and where costs are solved
             for; needs tqdm).
         mesh: Devices to share the work and the memory of "windowed", which a mesh
@@ -250,7 +251,7 @@ def _compiled(
         report=report,
         mesh=mesh,
         screen=screen,
-        host=None if screen is None else host,
+        host=host,
     )
     if host is not None:
         nodes = nodes_along(host, rows_of(leaves, slice(m)), children)
@@ -296,7 +297,7 @@ def _choose(
         size = sum(leaf.size for leaf in jax.tree.leaves(statistics)) // m
         state, pair = 2 * size + 3, 8 * size
     itemsize = jnp.finfo(float).bits // 8
-    check_memory(name, m, state, pair, itemsize)
+    check_memory(name, m, state, pair, itemsize, solves=host is not None)
     return name
 
 
