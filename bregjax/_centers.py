@@ -80,23 +80,21 @@ def _spread(center: PyTree, statistics: PyTree) -> PyTree:
 
 
 def _verdict(smoothing: Centered, data_model: DataModel) -> Result:
-    """OUTSIDE or BOUNDARY where both precisions refuse, else CONVERGED.
+    """OUTSIDE or BOUNDARY where the centre is refused, else CONVERGED.
 
-    float32 forgives the rounding of a centre made in float32; float64 knows better
-    where a solver in float32 is at its end.
+    In float64; float32 forgives a centre that lies outside by the rounding of float32,
+    in which it was made.
     """
     host = jax.tree.map(np.asarray, (smoothing, data_model))
     with jax.enable_x64(True):
         high = _code(*host)
-    if high not in (Result.BOUNDARY, Result.OUTSIDE):
+    if high == Result.BOUNDARY:
+        return Result.BOUNDARY
+    if high != Result.OUTSIDE:
         return Result.CONVERGED
     with jax.enable_x64(False):
         low = _code(*host)
-    if low == high == Result.OUTSIDE:
-        return Result.OUTSIDE
-    if low != Result.CONVERGED and Result.BOUNDARY in (low, high):
-        return Result.BOUNDARY
-    return Result.CONVERGED
+    return low if low in (Result.OUTSIDE, Result.BOUNDARY) else Result.CONVERGED
 
 
 def _code(smoothing: Centered, data_model: DataModel) -> int:
