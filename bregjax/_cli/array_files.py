@@ -1,6 +1,5 @@
 """Tables in array files: NPY, NPZ, sparse NPZ and Matrix Market."""
 
-import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.io
 import scipy.sparse
+
+from bregjax.hierarchy._memory import physical_memory
 
 __all__ = ["read_matrix", "read_npz"]
 
@@ -69,7 +70,7 @@ def as_dense(matrix: Any) -> np.ndarray:
     if not scipy.sparse.issparse(matrix):
         return _matrix(np.asarray(matrix))
     rows, columns = matrix.shape
-    size, limit = rows * columns * 8 / _GIB, _DENSE_SHARE * _memory() / _GIB
+    size, limit = rows * columns * 8 / _GIB, _DENSE_SHARE * physical_memory() / _GIB
     if size > limit:
         raise ValueError(
             f"the sparse matrix of {rows:,} rows and {columns:,} columns takes "
@@ -89,8 +90,3 @@ def _matrix(array: np.ndarray) -> np.ndarray:
     if not matrix.size:
         raise ValueError(f"the array is empty, of shape {array.shape}.")
     return matrix
-
-
-def _memory() -> float:
-    """Bytes of physical memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from bregjax._checks import check_finite, check_support, float_array, is_concrete
+from bregjax._checks import check_support, column_names, float_array, is_concrete
 from bregjax._typing import Array, DataLike
 from bregjax.families.base import Family
 
@@ -65,11 +65,17 @@ class VectorFamily(Family):
         """Raise ValueError at the first entry outside the sample space."""
         if not is_concrete(x):
             return
-        array = np.asarray(x)
-        array = array[:, None] if array.ndim == 1 else array
-        check_finite("x", array)
+        array, columns = np.asarray(self.as_rows(x)), column_names(x)
+        check_support(
+            "x",
+            array,
+            np.isfinite(array),
+            rule="must be finite",
+            remedy="Drop or impute such entries first",
+            columns=columns,
+        )
         allowed, rule, remedy = self.support(array)
-        check_support("x", array, allowed, rule=rule, remedy=remedy)
+        check_support("x", array, allowed, rule=rule, remedy=remedy, columns=columns)
 
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
         """Which entries are allowed, the rule and the remedy in words."""

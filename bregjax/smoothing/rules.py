@@ -125,13 +125,15 @@ def normal_reference(
             )
     weights = np.ones(shape[0]) if weights is None else weights
     xp = np if is_concrete((x, weights)) else jnp
-    x, weights = float_array(x), float_array(weights)
+    x, weights = float_array(x), float_array(weights, "weights")
 
     total = xp.sum(weights)
-    centred = x - (weights @ x / total)[None]
-    # The second centring takes out the rounding of the first.
-    centred = centred - (weights @ centred / total)[None]
-    variance = weights @ centred**2 / xp.where(total > 1, total - 1, 1)
+    # What overflows or underflows here does so in the costs, whose error says it.
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        centred = x - (weights @ x / total)[None]
+        # The second centring takes out the rounding of the first.
+        centred = centred - (weights @ centred / total)[None]
+        variance = weights @ centred**2 / xp.where(total > 1, total - 1, 1)
     constant = xp.max(x, axis=0) == xp.min(x, axis=0)
     scale = xp.sqrt(xp.where(constant, 1, variance))
     d = shape[1]
