@@ -107,7 +107,7 @@ def test_names_that_come_again_are_noted(tmp_path):
     table = table_of(tmp_path, text, choice=ColumnChoice(names="n"))
     assert table.names == ["a", "a", "b\nc"]
     (note,) = notes_on(table)
-    assert "2 names of rows come again or hold line breaks; in tree.nwk" in note
+    assert "names of rows come again or hold line breaks (2 of 3); in tree.nwk" in note
 
 
 # Cells

@@ -99,8 +99,8 @@ def notes_on(table: Table) -> list[str]:
         changed = sum(a != b for a, b in zip(plain, newick_names(plain), strict=True))
         if changed:
             notes.append(
-                f"{changed:,} names of rows come again or hold line breaks; in "
-                "tree.nwk they end in .1, .2, … and are of one line"
+                f"names of rows come again or hold line breaks ({changed:,} of "
+                f"{len(plain):,}); in tree.nwk they end in .1, .2, … and are of one line"
             )
     return [note for note in notes if note]
 
