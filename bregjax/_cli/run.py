@@ -100,7 +100,7 @@ def notes_on(table: Table) -> list[str]:
         if changed:
             notes.append(
                 f"names of rows come again or hold line breaks ({changed:,} of "
-                f"{len(plain):,}); in tree.nwk they end in .1, .2, … and are of one line"
+                f"{len(plain):,}); in tree.nwk they end in .1, .2, … and are one line"
             )
     return [note for note in notes if note]
 
