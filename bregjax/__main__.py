@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, TextIO
@@ -264,15 +265,18 @@ def _draw(
             "bregjax: no picture without matplotlib: pip install matplotlib", sys.stderr
         )
         return ("dendrogram.png",)
-    save_dendrogram(
-        outcome.tree,
-        options.output / "dendrogram.png",
-        labels=table.labels,
-        label_name=table.label_name,
-        names=table.names,
-        clusters=outcome.clusters,
-        log_scale=options.scale == "log",
-    )
+    with warnings.catch_warnings():
+        # Letters that the font does not have are boxes.
+        warnings.filterwarnings("ignore", "Glyph")
+        save_dendrogram(
+            outcome.tree,
+            options.output / "dendrogram.png",
+            labels=table.labels,
+            label_name=table.label_name,
+            names=table.names,
+            clusters=outcome.clusters,
+            log_scale=options.scale == "log",
+        )
     return ()
 
 

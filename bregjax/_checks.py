@@ -63,6 +63,7 @@ def float_array(values: DataLike, name: str = "x") -> Array:
         if np.iscomplexobj(values):
             raise TypeError(f"`{name}` {_REAL}")
         return jnp.asarray(values, dtype=float)
+    _refuse_sparse(name, values)
     refuse_masked(name, values)
     array = _array(name, values)
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
@@ -116,10 +117,10 @@ def _numbers_of_objects(
     refused = [i for i, v in np.ndenumerate(array) if not _is_number(v)]
     no_number = [i for i in refused if not _reads_as_number(array[i])]
     index = (no_number or refused or [(0,) * array.ndim])[0]
-    where = place(tuple(map(int, index)), columns)
+    where = f" at {place(tuple(map(int, index)), columns)}" if index else ""
     value = array[index]
     if is_missing(value):
-        raise ValueError(f"`{name}` must be finite; got {value} at {where}. {_FILL}.")
+        raise ValueError(f"`{name}` must be finite; got {value}{where}. {_FILL}.")
     shown = value.item() if isinstance(value, np.generic) else value
     remedy = "Convert them, by .astype(float) where they are text."
     if array.ndim > 1 and no_number:
@@ -127,7 +128,7 @@ def _numbers_of_objects(
             "Drop such columns or code them by numbers; for rows of categories take "
             "bregjax.Categorical()."
         )
-    raise ValueError(f"`{name}` must hold numbers; got {shown!r} at {where}. {remedy}")
+    raise ValueError(f"`{name}` must hold numbers; got {shown!r}{where}. {remedy}")
 
 
 _FILL = "Drop or impute such entries first"

@@ -209,7 +209,10 @@ def _draw_strip(
     ax: Axes, labels: list[object], colors: str
 ) -> tuple[Axes, list[Patch]]:
     """A strip of class colours under the leaves, and a patch for each class."""
-    classes, codes = np.unique(np.asarray(labels), return_inverse=True)
+    try:
+        classes, codes = np.unique(np.asarray(labels), return_inverse=True)
+    except TypeError:  # classes that have no order, such as None beside names
+        classes, codes = np.unique([str(c) for c in labels], return_inverse=True)
     palette = _spread(colors, len(classes))
     strip = ax.inset_axes((0, -0.06, 1, 0.045))
     strip.imshow(

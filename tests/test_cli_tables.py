@@ -52,6 +52,17 @@ def test_numbers_that_count_up_are_data_with_a_note(text, tmp_path):
     assert "is taken for data; say --header yes if it names the columns" in note
 
 
+def test_a_header_of_some_years(tmp_path):
+    names = ColumnChoice(names="0")
+    text = "gene,2020,2015,2010\nA,5,3,1\nB,3,4,9\n"
+    assert table_of(tmp_path, text, choice=names).names == ["A", "B"]
+    table = table_of(tmp_path, "gene,2019\nA,5\nB,3\n", choice=names)
+    assert table.names == ["gene", "A", "B"]
+    assert "(gene, 2019) is taken for data; say --header yes" in table.notes[0]
+    table = table_of(tmp_path, "ann,1985\nbob,1990\n", choice=names)
+    assert (len(table.x), table.notes) == (2, ())
+
+
 @pytest.mark.parametrize(
     "text", ["1,2\n2,3\n7,9\n", "5,7,1\n1,2,3\n", "k,3,5\nl,4,1\n"]
 )
@@ -122,6 +133,7 @@ def test_true_and_false_are_numbers(tmp_path):
 def test_a_number_with_an_underscore_is_none(tmp_path):
     refused(tmp_path, "u,v\n1,2\n3,1_5\n", "got '1_5' on line 3, column 'v'.*undersco")
     refused(tmp_path, "u\n1_5\n", "got '1_5' on line 2")
+    refused(tmp_path, "u\n1e400\n", "got '1e400' on line 2, column 'u'. Drop or imp")
 
 
 @pytest.mark.parametrize(

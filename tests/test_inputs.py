@@ -111,6 +111,10 @@ def test_masks_are_refused_wherever_data_enter():
         bj.normal_reference(hidden)
     with pytest.raises(ValueError, match="`x` must have no masked"):
         bj.agglomerate(masked([[1, 2], [2, 2]], 0, 0), family="categorical")
+    with pytest.raises(ValueError, match="`bandwidth` must have no masked"):
+        bj.blur(masked([1.0, 2.0], 0))
+    with pytest.raises(ValueError, match="`z` must have no masked"):
+        bj.Dendrogram.from_linkage(masked([[0, 1, 1.0, 2]], 0, 2))
     with pytest.raises(ValueError, match="`labels` must have no masked"):
         bj.dendrogram_purity(TREE, masked([0, 0, 1, 1], 0))
     options = {"family": "ward", "num_features": 1}
@@ -140,6 +144,8 @@ def test_sparse_arrays_of_jax_are_refused():
 
     with pytest.raises(TypeError, match=r"sparse BCOO of 6 × 2\. x\.todense\(\) takes"):
         bj.agglomerate(BCOO(), family="ward")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match=r"sparse BCOO of 6 × 2"):
+        bj.normal_reference(BCOO())  # pyright: ignore[reportArgumentType]
 
 
 # Numbers out of range

@@ -158,6 +158,11 @@ def test_names_are_no_formulas(tmp_path):
     assert "$ a_b $" in shown
 
 
+def test_classes_need_no_order():
+    _, _, _, patches = draw(labels=[None, "b", 1, None, "b"])
+    assert [patch.get_label() for patch in patches] == ["1", "None", "b"]
+
+
 def test_long_names_are_shortened(tmp_path):
     names = [f"{'x' * 140_000} {leaf}" for leaf in range(5)]
     ax, _, _, patches = draw(names=names, labels=names)

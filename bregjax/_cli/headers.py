@@ -10,6 +10,8 @@ __all__ = ["NAMELESS", "find_header", "fitted_header"]
 NAMELESS = ("", "Unnamed: 0")
 
 _YEARS = range(1500, 2200)
+# Rows after the first that are looked at.
+_SOME = 100
 
 
 def find_header(rows: Sequence[Sequence[str]]) -> tuple[bool, str]:
@@ -17,8 +19,8 @@ def find_header(rows: Sequence[Sequence[str]]) -> tuple[bool, str]:
 
     It is if no cell of it is a number. Where some are numbers it is if its first cell
     is empty and no other row's is (an index without a name), or if beside text it
-    counts up years and no other row does. A first row that counts up otherwise is data,
-    with a note.
+    counts years and no other row does. A first row that counts otherwise, and no other
+    does, is data, with a note; so is one with a single year.
     """
     first, others = rows[0], rows[1:]
     number = [is_number(cell) for cell in first]
@@ -26,9 +28,13 @@ def find_header(rows: Sequence[Sequence[str]]) -> tuple[bool, str]:
         return True, ""
     if len(first) > 1 and not first[0] and others and all(row[0] for row in others):
         return True, ""
-    years = _counts_up(first, years=True)
-    alike = any(_counts_up(row, years=years) for row in others[:100])
-    if not others or alike or not _counts_up(first):
+    years = _counts(first, years=True)
+    single = number.count(True) == 1 and _is_year(first[number.index(True)])
+    if single:
+        alike = any(_is_year(row[number.index(True)]) for row in others[:_SOME])
+    else:
+        alike = any(_counts(row, years=years) for row in others[:_SOME])
+    if not others or alike or not (single or _counts(first)):
         return False, ""
     shown = ", ".join(first[:4]) + (", …" if len(first) > 4 else "")
     if years and not all(number):
@@ -38,15 +44,22 @@ def find_header(rows: Sequence[Sequence[str]]) -> tuple[bool, str]:
     return False, f"{note}; say --header yes if it names the columns"
 
 
-def _counts_up(row: Sequence[str], *, years: bool = False) -> bool:
-    """Whether its numbers, two at least, are whole and each is one more than before."""
+def _is_year(cell: str) -> bool:
+    return cell.isdecimal() and int(cell) in _YEARS
+
+
+def _counts(row: Sequence[str], *, years: bool = False) -> bool:
+    """Whether its numbers are whole and go on by one, or in three by equal steps."""
     cells = [cell for cell in row if is_number(cell)]
     if len(cells) < 2 or not all(cell.isdecimal() for cell in cells):
         return False
     values = [int(cell) for cell in cells]
-    if years and not (values[0] in _YEARS and values[-1] in _YEARS):
+    if years and not all(value in _YEARS for value in values):
         return False
-    return all(b == a + 1 for a, b in zip(values, values[1:], strict=False))
+    steps = {b - a for a, b in zip(values, values[1:], strict=False)}
+    return len(steps) == 1 and (
+        steps <= {1, -1} or (len(values) > 2 and 0 not in steps)
+    )
 
 
 def fitted_header(rows: list[list[str]]) -> list[list[str]]:

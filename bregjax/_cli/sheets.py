@@ -92,7 +92,7 @@ def _as_float(cell: str) -> float | None:
 
 
 def _remedy(cell: str, *, first: bool) -> str:
-    if cell.lower() in _MISSING:
+    if cell.lower() in _MISSING or is_number(cell):
         return "Drop or impute such rows first."
     if is_number(cell.replace(",", ".")):
         return "Write decimal points instead of commas."

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bregjax._checks import check_finite, check_support
+from bregjax._checks import check_finite, check_support, float_array
 from bregjax.hierarchy import _walk
 
 _FORMAT = "bregjax_dendrogram_version"
@@ -28,7 +28,7 @@ def parse_linkage(z: Any) -> tuple[np.ndarray, np.ndarray]:
     Raises:
         ValueError: If `z` isn't one.
     """
-    z = np.asarray(z, dtype=np.float64)
+    z = np.asarray(float_array(z, "z"))
     if z.ndim != 2 or z.shape[1] != 4:
         raise ValueError(
             f"`z` must have shape [m − 1, 4], as SciPy's linkage matrices; "
