@@ -11,14 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._centers import check_center
-from bregjax._checks import (
-    check_table,
-    check_weights,
-    float_array,
-    is_concrete,
-    known_values,
-    range_fault,
-)
+from bregjax._checks import check_weights, float_array, is_concrete, known_values
+from bregjax._inputs import check_table, range_fault
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, DataLike, PyTree

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
-from bregjax._checks import refuse_masked
+from bregjax._inputs import refuse_masked
 from bregjax._typing import Array
 from bregjax.hierarchy.dendrogram import Dendrogram
 

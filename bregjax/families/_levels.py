@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bregjax._checks import is_missing, place, refuse_masked
+from bregjax._inputs import is_missing, place, refuse_masked
 from bregjax._typing import DataLike
 
 __all__ = ["as_table", "check_levels", "codes_of", "known_levels", "levels_of"]

@@ -5,7 +5,8 @@ from typing import Self
 
 import numpy as np
 
-from bregjax._checks import check_support, column_names, float_array, is_concrete
+from bregjax._checks import check_finite, check_support, float_array, is_concrete
+from bregjax._inputs import column_names, number_array
 from bregjax._typing import Array, DataLike
 from bregjax.families.base import Family
 
@@ -65,15 +66,9 @@ class VectorFamily(Family):
         """Raise ValueError at the first entry outside the sample space."""
         if not is_concrete(x):
             return
-        array, columns = np.asarray(self.as_rows(x)), column_names(x)
-        check_support(
-            "x",
-            array,
-            np.isfinite(array),
-            rule="must be finite",
-            remedy="Drop or impute such entries first",
-            columns=columns,
-        )
+        array, columns = number_array(x), column_names(x)
+        array = array[:, None] if array.ndim == 1 else array
+        check_finite("x", array, columns=columns)
         allowed, rule, remedy = self.support(array)
         check_support("x", array, allowed, rule=rule, remedy=remedy, columns=columns)
 
