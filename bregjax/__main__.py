@@ -94,7 +94,8 @@ def _add_cluster(commands) -> None:
         type=Path,
         metavar="FILE",
         help="table: csv, tsv, txt (also .gz), npy, npz, or mtx; - for text from the "
-        "standard input. Sparse tables are made dense; True and False are 1 and 0",
+        "standard input. Sparse tables are made dense; True and False are 1 and 0; "
+        "other text is for --family categorical",
     )
     add(
         "--family",
@@ -221,6 +222,7 @@ def _cluster(options: argparse.Namespace) -> None:
         header=options.header,
         encoding=options.encoding,
         transpose=options.transpose,
+        categorical=options.family == "categorical",
     )
     request = Request(
         options.family,

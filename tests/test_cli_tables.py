@@ -32,6 +32,10 @@ def refused(tmp_path, content, message, name="a.csv", **options):
     assert "\n" not in str(error.value)
 
 
+def err_of(capsys) -> str:
+    return capsys.readouterr().err
+
+
 # Names of columns and of rows
 
 
@@ -166,6 +170,26 @@ def test_long_cells(tmp_path):
     table = table_of(tmp_path, f"n,u\n{long},1\n", choice=ColumnChoice(names="n"))
     assert table.names == [long]
     refused(tmp_path, f"u\n{long}\n", r"got 'x+…' on line 2")
+
+
+def test_categories_by_name(tmp_path, capsys):
+    text = "colour,size,code\nred,S,1\nred,S,1\nblue,S,2\nblue,L,2\n"
+    (tmp_path / "a.csv").write_text(text)
+    words = ["cluster", str(tmp_path / "a.csv"), "--output", str(tmp_path / "out")]
+    assert main([*words, "--family", "categorical", "--quiet"]) == 0
+    heights = np.load(tmp_path / "out" / "linkage.npy")[:, 2]
+    assert np.allclose(heights[:2], [0, 2 * np.log(2)])
+    table = table_of(tmp_path, text, categorical=True)
+    assert table.x[3].tolist() == ["blue", "L", 2]
+    refused(
+        tmp_path,
+        "u,v\nred,1\n,2\n",
+        "must be categories; got '' on line 3, column 'u'. Drop such rows, or write",
+        categorical=True,
+    )
+    (tmp_path / "a.csv").write_text("u,v\nred,1.5\nblue,2\n")
+    assert main([*words, "--family", "categorical"]) == 2
+    assert re.search("whole numbers; got 1.5 at line 2, column 'v'", err_of(capsys))
 
 
 # Files

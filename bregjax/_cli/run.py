@@ -93,7 +93,8 @@ def check_request(table: Table, request: Request) -> None:
 
 def notes_on(table: Table) -> list[str]:
     """What to say of a table before it is clustered, a sentence each."""
-    notes = [*table.notes, lookalike(table.x).replace("`x`", "the table")]
+    looks = "" if table.x.dtype == object else lookalike(table.x)
+    notes = [*table.notes, looks.replace("`x`", "the table")]
     if table.names is not None:
         plain = [str(name) for name in table.names]
         changed = sum(a != b for a, b in zip(plain, newick_names(plain), strict=True))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Sheet", "is_number", "numbers"]
+__all__ = ["Sheet", "categories", "is_number", "numbers"]
 
 _BOOLEANS = {"true": "1", "false": "0"}
 _MISSING = ("", "na", "n/a", "nan", "null", "none", "?")
@@ -72,6 +72,31 @@ def numbers(sheet: Sheet, columns: Sequence[int]) -> np.ndarray:
                     f"{line}, column {sheet.name(index)}. {_remedy(cell, first=first)}"
                 )
     return np.array([[_as_float(cell) for cell in row] for row in cells], np.float64)
+
+
+def categories(sheet: Sheet, columns: Sequence[int]) -> np.ndarray:
+    """The cells of some columns as categories, objects `[m, len(columns)]`.
+
+    Numbers where all cells of a column are, text elsewhere.
+
+    Raises:
+        ValueError: At the first missing cell.
+    """
+    table = np.empty((len(sheet.rows), len(columns)), dtype=object)
+    for place, index in enumerate(columns):
+        cells = sheet.column(index)
+        for cell, line in zip(cells, sheet.lines, strict=True):
+            if cell.lower() in _MISSING:
+                raise ValueError(
+                    f"cells must be categories; got {cell!r} on {sheet.unit} {line}, "
+                    f"column {sheet.name(index)}. Drop such rows, or write a category "
+                    "such as missing."
+                )
+        if all(map(is_number, cells)):
+            table[:, place] = [_as_float(cell) for cell in cells]
+        else:
+            table[:, place] = cells
+    return table
 
 
 def _all_floats(cells: list[list[str]]) -> np.ndarray | None:

@@ -15,7 +15,7 @@ import numpy as np
 from bregjax._cli.array_files import read_matrix, read_npz
 from bregjax._cli.columns import ColumnChoice, Roles, assign_roles
 from bregjax._cli.headers import NAMELESS
-from bregjax._cli.sheets import Sheet, numbers
+from bregjax._cli.sheets import Sheet, categories, numbers
 from bregjax._cli.text_files import STANDARD_INPUT, read_sheet
 
 __all__ = ["Table", "read_table"]
@@ -30,7 +30,7 @@ class Table:
 
     Attributes:
         source: Where they come from, for the report.
-        x: `[m, d]`.
+        x: `[m, d]`; of categories objects.
         labels: The known class of each row, or None.
         label_name: What the classes are called.
         names: A name for each row, or None.
@@ -73,6 +73,7 @@ def read_table(
     header: str = "auto",
     encoding: str = "auto",
     transpose: bool = False,
+    categorical: bool = False,
 ) -> Table:
     """Read a table by the ending of its name.
 
@@ -85,6 +86,7 @@ def read_table(
         header: As for `read_sheet`.
         encoding: As for `read_sheet`.
         transpose: Take columns for rows, before all else.
+        categorical: Take cells that are no numbers for categories; of text files.
 
     Raises:
         ValueError: Naming the file, what came, where, and the remedy.
@@ -103,7 +105,7 @@ def read_table(
                 encoding=encoding,
                 transpose=transpose,
             )
-            return _from_text(source, choice, sheet)
+            return _from_text(source, choice, sheet, categorical=categorical)
         if ending.endswith(".npz"):
             return _from_npz(source, choice, *read_npz(path), transpose=transpose)
         if ending.endswith(_ARRAYS):
@@ -127,7 +129,9 @@ _UNREADABLE = (
 )
 
 
-def _from_text(source: str, choice: ColumnChoice, sheet: Sheet) -> Table:
+def _from_text(
+    source: str, choice: ColumnChoice, sheet: Sheet, *, categorical: bool
+) -> Table:
     roles = assign_roles(choice, sheet.header, sheet.width)
     notes = sheet.notes
     if _has_index(sheet, roles):
@@ -139,7 +143,7 @@ def _from_text(source: str, choice: ColumnChoice, sheet: Sheet) -> Table:
         label_name = sheet.header[roles.labels] or label_name
     return Table(
         source,
-        numbers(sheet, roles.data),
+        (categories if categorical else numbers)(sheet, roles.data),
         _checked_labels(labels),
         label_name,
         None if roles.names is None else sheet.column(roles.names),
