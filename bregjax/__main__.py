@@ -299,7 +299,7 @@ def _print(text: str, stream: TextIO | None) -> None:
     """
     if stream is None:
         return
-    encoding = stream.encoding or "utf-8"
+    encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
