@@ -14,7 +14,7 @@ from bregjax.convex.base import ConvexFunction
 from bregjax.data_model import DataModel, FunctionModel
 from bregjax.families import Family
 from bregjax.moments import CentredStatistics, Moments
-from bregjax.smoothing import Adding, Mixing, PseudoCount, StatisticMap
+from bregjax.smoothing import Adding, Blur, Mixing, PseudoCount, StatisticMap
 
 __all__ = ["check_center"]
 
@@ -32,7 +32,10 @@ def check_center(smoothing: StatisticMap, data_model: DataModel, rows: Array) ->
     Raises:
         ValueError: If the centre is not finite, of another form than the statistics,
             on the boundary or outside.
+        TypeError: If there is a bandwidth, and the model has no variances.
     """
+    if isinstance(smoothing, Blur):
+        _check_has_variances(data_model, rows)
     if not isinstance(smoothing, Centered):
         return
     if not is_concrete((smoothing, data_model, rows)):
@@ -58,6 +61,17 @@ def check_center(smoothing: StatisticMap, data_model: DataModel, rows: Array) ->
             raise ValueError(_message(smoothing, data_model))
         if code == Result.BOUNDARY and not isinstance(smoothing, Adding):
             raise ValueError(_boundary_message(smoothing, data_model))
+
+
+def _check_has_variances(data_model: DataModel, rows: Array) -> None:
+    """Raise TypeError where a bandwidth has nothing to add to."""
+    statistics = jax.eval_shape(data_model.leaf_statistics, rows[:1])
+    if not isinstance(statistics, Moments):
+        raise TypeError(
+            "`smoothing` by a bandwidth (blur, normal_reference) needs a Gaussian "
+            f"family with a free variance; {type(data_model).__name__} has none. Use "
+            "mixing, adding or pseudo_count, or smoothing=None."
+        )
 
 
 def _center_of(data_model: DataModel, rows: Array) -> PyTree:

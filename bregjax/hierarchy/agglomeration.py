@@ -1,6 +1,7 @@
 """Agglomerative clustering in one call."""
 
 import functools
+import warnings
 from dataclasses import dataclass
 from typing import Literal, overload
 
@@ -27,6 +28,7 @@ from bregjax._progress import progress_shown
 from bregjax._typing import DataLike, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._kinks import check_kinks, search_model
+from bregjax.hierarchy._lookalikes import lookalike
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.engine_bounded import BoundedInfo, bounded, exhaustive
 from bregjax.hierarchy.engine_windowed import WindowedInfo, windowed
@@ -113,6 +115,8 @@ def agglomerate(
     values are not checked, and the arrays are JAX's. Compilations go by size classes
     (eight an octave): other numbers of points in the same class compile nothing.
 
+    Warns where `x` looks like distances or correlations: it takes the data themselves.
+
     Args:
         x: Data, a row a point, `[m, d]`. For a family of counts or categories as its
             docstring says; for a convex function the statistics τ themselves.
@@ -167,6 +171,9 @@ def agglomerate(
     """
     problem = resolve(x, family, smoothing, weights)
     if is_concrete(problem):
+        looks = lookalike(np.asarray(problem.rows))
+        if looks:
+            warnings.warn(looks, stacklevel=2)
         tree, info = _agglomerate_eagerly(problem, engine, mesh, progress=progress)
     else:
         if mesh is not None:
