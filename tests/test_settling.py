@@ -123,7 +123,9 @@ def test_gradients_compile_no_careful_solver(x64, rng, monkeypatch):
     np.testing.assert_allclose(jnp.vdot(by_x, moved), along, rtol=1e-5)
 
 
-@pytest.mark.parametrize("family", ["own", "poisson"])
+@pytest.mark.parametrize(
+    "family", [pytest.param("own", marks=pytest.mark.slow), "poisson"]
+)
 def test_constants_of_a_callers_program(family, rng):
     family = own_gaussian() if family == "own" else family
     x = rng.poisson(4, size=(9, 2)) + 0.5

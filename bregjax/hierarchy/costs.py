@@ -12,6 +12,7 @@ from bregjax._typing import Array, DataLike, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.convex.plain import straight
 from bregjax.data_model import FunctionModel
+from bregjax.hierarchy._search import take
 from bregjax.hierarchy._steps import merge_costs, settled_along
 from bregjax.hierarchy.tree_costs import replay_costs
 from bregjax.merges import Merges
@@ -160,8 +161,14 @@ def _union(model: ClusterModel, leaves: PyTree) -> PyTree:
     count = jax.tree.leaves(leaves)[0].shape[0]
     if count == 1:
         return leaves
-    root = np.array([2 * count - 2])
-    return settled_along(model, Merges(_chain(count), count), leaves, root)
+    if model.solves:
+        root = np.array([2 * count - 2])
+        return settled_along(model, Merges(_chain(count), count), leaves, root)
+    # One after the other: states may be matrices, and all unions are many.
+    pool = lambda union, leaf: (model.pool(union, take(leaf, None)), None)
+    first = take(leaves, slice(1))
+    rest = take(leaves, slice(1, None))
+    return model.settle(jax.lax.scan(pool, first, rest)[0])
 
 
 def _chain(count: int) -> np.ndarray:
