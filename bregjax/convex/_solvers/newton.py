@@ -1,6 +1,5 @@
 """Conjugate by a damped Newton method on the dense Hessian: the answer and its code."""
 
-import jax
 import jax.numpy as jnp
 
 from bregjax._result import Result
