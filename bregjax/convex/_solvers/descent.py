@@ -100,7 +100,8 @@ def descend(
         raw, length = _move(f, state, looking)
         before = diagonal(state.point.curvature)
         may = ~(rooted | state.frame.fitted)
-        walls, point = hold(state.walls, raw, before, y, may)
+        moved = raw.theta - state.point.theta
+        walls, point = hold(state.walls, raw, moved, before, y, may)
         walls = _select(looking, state.walls, walls)
         way, scaled, factor = newton_direction(point, y, state.frame, looking)
         sums = _sums(state, point, walls, way, y)
