@@ -21,6 +21,7 @@ __all__ = [
     "check_weights",
     "float_array",
     "is_concrete",
+    "is_under_jit",
     "known_values",
 ]
 
@@ -31,6 +32,11 @@ def is_concrete(tree: PyTree) -> bool:
     return not any(isinstance(leaf, Tracer) for leaf in leaves)
 
 
+def is_under_jit() -> bool:
+    """Whether a caller's program is being traced: what is computed becomes its part."""
+    return not is_concrete(jax.lax.add(np.float32(0), np.float32(0)))
+
+
 def known_values() -> contextlib.AbstractContextManager:
     """Compute with values, also while a caller's `jit` is traced.
 
@@ -39,9 +45,9 @@ def known_values() -> contextlib.AbstractContextManager:
     """
     # While it holds constants are evaluated one by one wherever a program is traced,
     # which takes seconds: not unless it is needed.
-    if is_concrete(jax.lax.add(np.float32(0), np.float32(0))):
-        return contextlib.nullcontext()
-    return jax.ensure_compile_time_eval()
+    return (
+        jax.ensure_compile_time_eval() if is_under_jit() else contextlib.nullcontext()
+    )
 
 
 def float_array(values: DataLike, name: str = "x") -> Array:

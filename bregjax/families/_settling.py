@@ -140,8 +140,8 @@ def _inverse_products(
 ) -> Array:
     """(∇²ψ)⁺ r at solutions θ, `[p, n]`.
 
-    Programs of its own, called where a derivative goes through θ: those of the costs do
-    not, and would wait for a factorisation of every Hessian.
+    Of programs that compile and run where a derivative goes through θ: those of the
+    costs do not, and would wait for a factorisation of every Hessian.
     """
     if family.separable:
         return _scalar_products(family, params, natural, (), right)

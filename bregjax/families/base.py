@@ -8,6 +8,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from bregjax._checks import is_concrete
+from bregjax._numerics import finite_cotangents
 from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 from bregjax.cluster_model import BregmanModel, ClusterModel
@@ -157,14 +158,17 @@ class Family(DataModel):
         flat_q, _ = ravel_pytree(natural_q)
         psi = lambda theta: self.log_partition(unravel(theta))
         inside = jnp.all(jnp.isfinite(flat_p)) & jnp.all(jnp.isfinite(flat_q))
-        start = ravel_pytree(self.natural_init)[0].astype(flat_p.dtype)
-        p, q = (jnp.where(inside, flat, start) for flat in (flat_p, flat_q))
+        # What stands for an infinite number lies in the domain as that does.
+        p, q = (jnp.where(jnp.isinf(t), jnp.sign(t), t) for t in (flat_p, flat_q))
         value = bregman_remainder(psi, p, q - p)
         model = self.cluster_model()
         if not isinstance(model, BregmanModel):
             return jnp.where(inside, value, jnp.nan)
         mean_p, mean_q = (self.natural_to_mean(at) for at in (natural_p, natural_q))
+        # The slope of ψ* is infinite on the boundary, that of the mean is 0.
+        mean_p = finite_cotangents(mean_p, jnp.ones_like(mean_p, bool))
         by_means = model.function.remainder(mean_q, mean_p - mean_q, x=mean_p)
+        by_means = jnp.where(jnp.all(flat_p == flat_q), 0, by_means)
         return jnp.where(inside, value, by_means)
 
     def check(self, x: DataLike, *, key_or_seed: ArrayLike = 0) -> CheckReport:

@@ -111,7 +111,7 @@ def merge_cost(
             "family=family.for_data(x)."
         )
     cost, is_straight = evaluate(_merge_cost, a, b)
-    if is_concrete(is_straight) and not is_straight:
+    if is_concrete((cost, is_straight)) and not is_straight:
         raise ArithmeticError(
             "`family` has a kink at the mean of the union, where Proposition 3.8 "
             "does not hold. Pass direct=True for Definition 3.7."
@@ -138,8 +138,17 @@ def _cluster_cost(problem: Problem) -> Array:
         centre = total / jnp.sum(leaves.weight)
         divergences = f.remainder(centre, leaves.mean - centre, x=leaves.mean)
         return jnp.sum(leaves.weight * divergences)
-    m = problem.num_points
-    return jnp.sum(replay_costs(model, leaves, _chain(m), m))
+    if model.solves:
+        m = problem.num_points
+        return jnp.sum(replay_costs(model, leaves, _chain(m), m))
+
+    def step(union: PyTree, leaf: PyTree) -> tuple[PyTree, Array]:
+        leaf = take(leaf, None)
+        after = model.union(union, leaf)
+        return after, model.cost(union, leaf, after)
+
+    first, rest = take(leaves, slice(1)), take(leaves, slice(1, None))
+    return jnp.sum(jax.lax.scan(step, first, rest)[1])
 
 
 def _merge_cost(a: Problem, b: Problem) -> tuple[Array, Array]:
@@ -166,8 +175,7 @@ def _union(model: ClusterModel, leaves: PyTree) -> PyTree:
         return settled_along(model, Merges(_chain(count), count), leaves, root)
     # One after the other: states may be matrices, and all unions are many.
     pool = lambda union, leaf: (model.pool(union, take(leaf, None)), None)
-    first = take(leaves, slice(1))
-    rest = take(leaves, slice(1, None))
+    first, rest = take(leaves, slice(1)), take(leaves, slice(1, None))
     return model.settle(jax.lax.scan(pool, first, rest)[0])
 
 
