@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
+from own_potentials import diagonal_gaussian
 
 from bregjax._result import Result
 from bregjax.convex.conjugation import conjugate
@@ -210,3 +211,14 @@ def test_edges_at_length(name, method, dtype, rng):
     undecided = sweep(pieces, points, dtype, method=method)
     most = 0.25 if dtype.itemsize == 4 else 0.12
     assert len(undecided) <= most * len(points), undecided
+
+
+def test_an_overshot_gaussian_is_at_no_wall(x64):
+    """Half the way to the edge of dom ψ a variance has grown four times, not more."""
+    mean = jnp.array([0.77380299, 0.22076498, 0.80284421, 0.83899814])
+    warm = jnp.array([8.59781101, 2.45294424, -5.55555556, -5.55555556])
+    solve = conjugate(diagonal_gaussian, jnp.array([0.0, 0.0, -0.5, -0.5]))
+    solution = solve(mean, start=warm)
+    assert solution.result == Result.CONVERGED
+    variances = mean[2:] - mean[:2] ** 2
+    np.testing.assert_allclose(solution.maximiser[2:], -0.5 / variances, rtol=1e-9)
