@@ -1,10 +1,13 @@
 """The command line: `bregjax demo`, `bregjax cluster FILE`."""
 
 import argparse
+import contextlib
+import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import jax
 import numpy as np
@@ -12,7 +15,7 @@ import numpy as np
 from bregjax import __version__
 from bregjax._cli.columns import ColumnChoice
 from bregjax._cli.report import FILES, aligned, header, summary, write_files, written
-from bregjax._cli.run import Outcome, Request, cluster_table
+from bregjax._cli.run import Outcome, Request, cluster_table, notes_on
 from bregjax._cli.smoothing_choice import SMOOTHINGS, parse_smoothing
 from bregjax._cli.tables import Table, read_table
 from bregjax._cli.text_files import DELIMITERS
@@ -90,8 +93,9 @@ def _add_cluster(commands) -> None:
         "file",
         type=Path,
         metavar="FILE",
-        help="table: csv, tsv, txt (also .gz), npy, npz, or mtx; sparse ones are made "
-        "dense",
+        help="table: csv, tsv, txt (also .gz), npy, npz, or mtx; - for text from the "
+        "standard input. Sparse tables are made dense; True and False are 1 and 0; "
+        "other text is for --family categorical",
     )
     add(
         "--family",
@@ -131,7 +135,11 @@ def _add_cluster(commands) -> None:
         help="cut into the largest clusters made by merges of at most this cost",
     )
     add("--labels", metavar="COLUMN", help="known classes, a name or number: not data")
-    add("--names", metavar="COLUMN", help="names of rows: not data")
+    add(
+        "--names",
+        metavar="COLUMN",
+        help="names of rows: not data (default: a first column without a name)",
+    )
     add("--weights", metavar="COLUMN", help="weights of rows: not data")
     add(
         "--drop",
@@ -139,6 +147,11 @@ def _add_cluster(commands) -> None:
         default=[],
         metavar="COLUMN",
         help="leave a column out; may be repeated",
+    )
+    add(
+        "--transpose",
+        action="store_true",
+        help="cluster the columns: all other options are of the table when turned",
     )
     add("--header", choices=["auto", "yes", "no"], default="auto", help="of text files")
     add(
@@ -148,6 +161,13 @@ def _add_cluster(commands) -> None:
         help="of text files",
     )
     add(
+        "--encoding",
+        type=_encoding,
+        default="auto",
+        help="of text files, such as latin-1 (default: utf-8, or utf-16 where it "
+        "begins with a byte-order mark)",
+    )
+    add(
         "--scale",
         choices=["log", "linear"],
         default="log",
@@ -155,6 +175,18 @@ def _add_cluster(commands) -> None:
     )
     _add_output(cluster)
     cluster.set_defaults(run=_cluster)
+
+
+def _encoding(name: str) -> str:
+    """A known encoding of text, or "auto"."""
+    try:
+        if name != "auto":
+            "".encode(name)
+    except LookupError:
+        raise argparse.ArgumentTypeError(
+            f"must be an encoding of text, such as latin-1; got {name!r}"
+        ) from None
+    return name
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
@@ -176,7 +208,7 @@ def _demo(options: argparse.Namespace) -> None:
     outcome = _run(table, Request("gaussian", num_clusters=6), options)
     ward = cluster_table(table, Request("ward", num_clusters=6))
     _say(options, aligned("", f"{ward.purity:.4f} for Ward's method"))
-    _save(table, outcome, options)
+    _picture(table, outcome, options)
 
 
 def _cluster(options: argparse.Namespace) -> None:
@@ -184,7 +216,13 @@ def _cluster(options: argparse.Namespace) -> None:
         options.labels, options.names, options.weights, tuple(options.drop)
     )
     table = read_table(
-        options.file, choice, delimiter=options.delimiter, header=options.header
+        options.file,
+        choice,
+        delimiter=options.delimiter,
+        header=options.header,
+        encoding=options.encoding,
+        transpose=options.transpose,
+        categorical=options.family == "categorical",
     )
     request = Request(
         options.family,
@@ -195,20 +233,23 @@ def _cluster(options: argparse.Namespace) -> None:
         max_cost=options.max_cost,
     )
     outcome = _run(table, request, options)
-    _save(table, outcome, options)
+    _picture(table, outcome, options)
 
 
 def _run(table: Table, request: Request, options: argparse.Namespace) -> Outcome:
     # The folder first: a run of an hour must not end with nowhere to write.
     options.output.mkdir(parents=True, exist_ok=True)
     _say(options, header(__version__))
+    if not options.quiet:
+        for note in notes_on(table):
+            _print(f"bregjax: note: {note}", sys.stderr)
     outcome = cluster_table(table, request)
+    write_files(options.output, table, outcome)
     _say(options, *summary(table, request, outcome))
     return outcome
 
 
-def _save(table: Table, outcome: Outcome, options: argparse.Namespace) -> None:
-    write_files(options.output, table, outcome)
+def _picture(table: Table, outcome: Outcome, options: argparse.Namespace) -> None:
     missing = _draw(table, outcome, options)
     _say(options, *written(options.output, missing))
 
@@ -222,31 +263,53 @@ def _draw(
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
-        print(
-            "bregjax: no picture without matplotlib: pip install matplotlib",
-            file=sys.stderr,
+        _print(
+            "bregjax: no picture without matplotlib: pip install matplotlib", sys.stderr
         )
         return ("dendrogram.png",)
-    save_dendrogram(
-        outcome.tree,
-        options.output / "dendrogram.png",
-        labels=table.labels,
-        label_name=table.label_name,
-        names=table.names,
-        clusters=outcome.clusters,
-        log_scale=options.scale == "log",
-    )
+    with warnings.catch_warnings():
+        # Letters that the font does not have are boxes.
+        warnings.filterwarnings("ignore", "Glyph")
+        save_dendrogram(
+            outcome.tree,
+            options.output / "dendrogram.png",
+            labels=table.labels,
+            label_name=table.label_name,
+            names=table.names,
+            clusters=outcome.clusters,
+            log_scale=options.scale == "log",
+        )
     return ()
 
 
 def _say(options: argparse.Namespace, *lines: str) -> None:
     if not options.quiet:
-        print(*lines, sep="\n", flush=True)
+        _print("\n".join(lines), sys.stdout)
 
 
 def _fail(sentence: str) -> int:
-    print(f"bregjax: error: {sentence}", file=sys.stderr)
+    _print(f"bregjax: error: {sentence}", sys.stderr)
     return 2
+
+
+def _print(text: str, stream: TextIO | None) -> None:
+    """Print as much as the stream's encoding has; a stream that is closed, nothing.
+
+    No run is to end, its files half written, because of what it has to say.
+    """
+    if stream is None:
+        return
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.replace("…", "...").encode(encoding, "replace").decode(encoding)
+    try:
+        print(text, file=stream, flush=True)
+    except OSError:
+        # A pipe that nobody reads, or a full disk: say nothing more, at exit neither.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":

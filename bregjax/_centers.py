@@ -14,7 +14,7 @@ from bregjax.convex.base import ConvexFunction
 from bregjax.data_model import DataModel, FunctionModel
 from bregjax.families import Family
 from bregjax.moments import CentredStatistics, Moments
-from bregjax.smoothing import Adding, Mixing, PseudoCount, StatisticMap
+from bregjax.smoothing import Adding, Blur, Mixing, PseudoCount, StatisticMap
 
 __all__ = ["check_center"]
 
@@ -32,7 +32,10 @@ def check_center(smoothing: StatisticMap, data_model: DataModel, rows: Array) ->
     Raises:
         ValueError: If the centre is not finite, of another form than the statistics,
             on the boundary or outside.
+        TypeError: If there is a bandwidth, and the model has no variances.
     """
+    if isinstance(smoothing, Blur):
+        _check_has_variances(data_model, rows)
     if not isinstance(smoothing, Centered):
         return
     if not is_concrete((smoothing, data_model, rows)):
@@ -60,6 +63,17 @@ def check_center(smoothing: StatisticMap, data_model: DataModel, rows: Array) ->
             raise ValueError(_boundary_message(smoothing, data_model))
 
 
+def _check_has_variances(data_model: DataModel, rows: Array) -> None:
+    """Raise TypeError where a bandwidth has nothing to add to."""
+    statistics = jax.eval_shape(data_model.leaf_statistics, rows[:1])
+    if not isinstance(statistics, Moments):
+        raise TypeError(
+            "`smoothing` by a bandwidth (blur, normal_reference) needs a Gaussian "
+            f"family with a free variance; {type(data_model).__name__} has none. Use "
+            "mixing, adding or pseudo_count, or smoothing=None."
+        )
+
+
 def _center_of(data_model: DataModel, rows: Array) -> PyTree:
     """Statistics of rows in the form of a centre."""
     statistics = data_model.leaf_statistics(rows)
@@ -80,23 +94,21 @@ def _spread(center: PyTree, statistics: PyTree) -> PyTree:
 
 
 def _verdict(smoothing: Centered, data_model: DataModel) -> Result:
-    """OUTSIDE or BOUNDARY where both precisions refuse, else CONVERGED.
+    """OUTSIDE or BOUNDARY where the centre is refused, else CONVERGED.
 
-    float32 forgives the rounding of a centre made in float32; float64 knows better
-    where a solver in float32 is at its end.
+    In float64; float32 forgives a centre that lies outside by the rounding of float32,
+    in which it was made.
     """
     host = jax.tree.map(np.asarray, (smoothing, data_model))
     with jax.enable_x64(True):
         high = _code(*host)
-    if high not in (Result.BOUNDARY, Result.OUTSIDE):
+    if high == Result.BOUNDARY:
+        return Result.BOUNDARY
+    if high != Result.OUTSIDE:
         return Result.CONVERGED
     with jax.enable_x64(False):
         low = _code(*host)
-    if low == high == Result.OUTSIDE:
-        return Result.OUTSIDE
-    if low != Result.CONVERGED and Result.BOUNDARY in (low, high):
-        return Result.BOUNDARY
-    return Result.CONVERGED
+    return low if low in (Result.OUTSIDE, Result.BOUNDARY) else Result.CONVERGED
 
 
 def _code(smoothing: Centered, data_model: DataModel) -> int:

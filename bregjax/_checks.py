@@ -2,6 +2,7 @@
 
 import contextlib
 import operator
+from collections.abc import Sequence
 from typing import SupportsIndex
 
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from bregjax._inputs import FILL, column_names, number_array, place
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 
 __all__ = [
@@ -19,8 +21,8 @@ __all__ = [
     "check_weights",
     "float_array",
     "is_concrete",
+    "is_under_jit",
     "known_values",
-    "place",
 ]
 
 
@@ -28,6 +30,11 @@ def is_concrete(tree: PyTree) -> bool:
     """Whether the values of every leaf can be read: none is a tracer."""
     leaves = jax.tree.leaves(tree)
     return not any(isinstance(leaf, Tracer) for leaf in leaves)
+
+
+def is_under_jit() -> bool:
+    """Whether a caller's program is being traced: what is computed becomes its part."""
+    return not is_concrete(jax.lax.add(np.float32(0), np.float32(0)))
 
 
 def known_values() -> contextlib.AbstractContextManager:
@@ -38,22 +45,28 @@ def known_values() -> contextlib.AbstractContextManager:
     """
     # While it holds constants are evaluated one by one wherever a program is traced,
     # which takes seconds: not unless it is needed.
-    if is_concrete(jax.lax.add(np.float32(0), np.float32(0))):
-        return contextlib.nullcontext()
-    return jax.ensure_compile_time_eval()
+    return (
+        jax.ensure_compile_time_eval() if is_under_jit() else contextlib.nullcontext()
+    )
 
 
-def float_array(values: DataLike) -> Array:
+def float_array(values: DataLike, name: str = "x") -> Array:
     """Concrete values as a float64 NumPy array, traced ones as a JAX array of floats.
 
     A small computation on concrete values then keeps all its digits whether or not
     JAX's 64-bit mode is on.
+
+    Raises:
+        ValueError: At the first entry that is no number, or hidden by a mask.
+        TypeError: If numbers are complex.
     """
-    if np.iscomplexobj(values):
-        raise TypeError("Numbers must be real; got complex ones. Pass real features.")
-    if is_concrete(values):
-        return np.asarray(values, dtype=np.float64)  # pyright: ignore[reportReturnType]
-    return jnp.asarray(values, dtype=float)
+    if not is_concrete(values):
+        if np.iscomplexobj(values):
+            raise TypeError(
+                f"`{name}` must be real numbers; got complex ones. Pass real features."
+            )
+        return jnp.asarray(values, dtype=float)
+    return np.asarray(number_array(values, name), np.float64)  # pyright: ignore[reportReturnType]
 
 
 def as_key(key_or_seed: ArrayLike) -> Array:
@@ -73,14 +86,6 @@ def as_key(key_or_seed: ArrayLike) -> Array:
     return jax.random.key(key_or_seed)
 
 
-def place(index: tuple[int, ...]) -> str:
-    """A position in words: `row 3, column 0`."""
-    names = ("row", "column")
-    if len(index) <= len(names):
-        return ", ".join(f"{n} {i}" for n, i in zip(names, index, strict=False))
-    return f"index {index}"
-
-
 def check_count(name: str, value: SupportsIndex, largest: int, what: str) -> int:
     """The integer from 1 to `largest`, the number of `what`.
 
@@ -88,7 +93,12 @@ def check_count(name: str, value: SupportsIndex, largest: int, what: str) -> int
         ValueError: If it is not from 1 to that.
         TypeError: If it is no integer.
     """
-    count = operator.index(value)
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"`{name}` must be one whole number, of {what}; got {value!r}."
+        ) from None
     if not 1 <= count <= largest:
         raise ValueError(
             f"`{name}` must be from 1 to {largest}, the number of {what}; got {count}."
@@ -96,21 +106,37 @@ def check_count(name: str, value: SupportsIndex, largest: int, what: str) -> int
     return count
 
 
-def check_finite(name: str, values: DataLike | Array) -> None:
-    """Raise ValueError at the first NaN or inf."""
-    array = np.asarray(values)
-    if jnp.issubdtype(array.dtype, jnp.inexact):
-        check_support(
-            name,
-            array,
-            np.isfinite(array),
-            rule="must be finite",
-            remedy="Drop or impute such entries first",
-        )
+def check_finite(
+    name: str, values: DataLike | Array, *, columns: Sequence[object] | None = None
+) -> None:
+    """Raise ValueError at the first NaN, inf or missing entry.
+
+    Args:
+        name: The argument's name.
+        values: Its entries.
+        columns: Names of the columns; those of a data frame if None.
+    """
+    array = number_array(values, name)
+    if not jnp.issubdtype(array.dtype, jnp.inexact):
+        return
+    check_support(
+        name,
+        array,
+        np.isfinite(array),
+        rule="must be finite",
+        remedy=FILL,
+        columns=columns or column_names(values),
+    )
 
 
 def check_support(
-    name: str, values: DataLike, allowed: DataLike, *, rule: str, remedy: str
+    name: str,
+    values: DataLike,
+    allowed: DataLike,
+    *,
+    rule: str,
+    remedy: str,
+    columns: Sequence[object] | None = None,
 ) -> None:
     """Raise ValueError at the first entry that is not allowed.
 
@@ -120,6 +146,7 @@ def check_support(
         allowed: Boolean array of the shape of `values`, or of its first axes.
         rule: What must hold, as "must be non-negative".
         remedy: What to do, a sentence without its full stop.
+        columns: Names of the columns, if they have any.
     """
     allowed = np.asarray(allowed)
     if allowed.all():
@@ -128,8 +155,8 @@ def check_support(
     first = tuple(int(i) for i in bad[0])
     more = f" ({len(bad)} such in all)" if len(bad) > 1 else ""
     raise ValueError(
-        f"`{name}` {rule}; got {np.asarray(values)[first]} at {place(first)}{more}. "
-        f"{remedy}."
+        f"`{name}` {rule}; got {np.asarray(values)[first]} at {place(first, columns)}"
+        f"{more}. {remedy}."
     )
 
 
@@ -142,7 +169,7 @@ def check_weights(weights: DataLike, num_points: int) -> None:
         )
     if not is_concrete(weights):
         return
-    array = np.asarray(weights)
+    array = np.asarray(float_array(weights, "weights"))
     check_finite("weights", array)
     check_support(
         "weights",

@@ -12,6 +12,7 @@ import numpy as np
 
 from bregjax._centers import check_center
 from bregjax._checks import check_weights, float_array, is_concrete, known_values
+from bregjax._inputs import check_table, range_fault
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, DataLike, PyTree
@@ -80,16 +81,13 @@ def resolve(
         TypeError: If `family` or `smoothing` is of no kind known here.
     """
     data_model = _data_model(family)
-    _refuse_sparse(x)
-    shape = np.shape(x)
-    if len(shape) == 0 or shape[0] == 0:
-        raise ValueError(f"`x` must have at least one row; got shape {shape}.")
+    shape = check_table("x", x)
     data_model = data_model.for_data(x)
     data_model.check_support(x)
     if weights is not None:
         check_weights(weights, shape[0])
     if weights is not None:
-        weights = float_array(weights)
+        weights = float_array(weights, "weights")
     rows = data_model.as_rows(x)
     smoothing = _smoothing(smoothing, data_model, rows, weights)
     weights = float_array(np.ones(shape[0])) if weights is None else weights
@@ -110,7 +108,7 @@ def resolve_rows(problem: Problem, rows: DataLike | None) -> Problem:
     if rows is None:
         rows = problem.rows
     else:
-        _refuse_sparse(rows, "rows")
+        check_table("rows", rows)
         if np.ndim(rows) < problem.rows.ndim and problem.rows.shape[1] != 1:
             raise ValueError(
                 f"`rows` must have a row a point, as `x` does; got shape "
@@ -123,8 +121,6 @@ def resolve_rows(problem: Problem, rows: DataLike | None) -> Problem:
             text = str(error).replace("`x`", "`rows`")
             raise ValueError(text) from None
         rows = model.as_rows(rows)
-        if np.shape(rows)[0] == 0:
-            raise ValueError("`rows` must have at least one row; got none.")
     ones = float_array(np.ones(np.shape(rows)[0]))
     return Problem(model, problem.smoothing, rows, ones)
 
@@ -143,18 +139,6 @@ def _data_model(family: FamilyLike) -> DataModel:
     raise TypeError(
         "`family` must be a family, its name, or a convex function; got "
         f"{type(family).__name__}."
-    )
-
-
-def _refuse_sparse(x: DataLike, name: str = "x") -> None:
-    """Raise TypeError for SciPy's sparse matrices, which know no plain array."""
-    if not hasattr(x, "toarray"):
-        return
-    rows, columns = np.shape(x)
-    raise TypeError(
-        f"`{name}` must be dense; got a sparse {type(x).__name__} of {rows:,} × "
-        f"{columns:,}. {name}.toarray() takes {8 * rows * columns / 2**30:.2f} GiB in "
-        "float64; drop empty or rare columns first where that is too much."
     )
 
 
@@ -314,6 +298,12 @@ def check_leaves(codes: DataLike, problem: Problem, *, name: str = "x") -> None:
         return
     model = type(problem.data_model).__name__
     code = Result(int(np.asarray(codes)[bad[0]]))
+    fault = range_fault(problem.rows, jnp.result_type(float))
+    if fault:
+        raise ValueError(
+            f"`{name}` has {len(bad)} of {len(np.asarray(codes))} rows without a finite"
+            f" cost under {model}, from row {bad[0]} on. {fault}"
+        )
     smoothed = "as smoothed" if problem.smoothing is not None else "unsmoothed"
     row = np.array2string(np.asarray(problem.rows[bad[0]]), threshold=8, edgeitems=3)
     usual = f"{code.sentence} {problem.data_model.smoothing_hint}."
@@ -333,7 +323,14 @@ def _explanation(problem: Problem) -> str:
 
 def check_costs(costs: DataLike, children: DataLike, problem: Problem) -> None:
     """Raise ArithmeticError at the first merge cost that could not be computed."""
-    bad = np.flatnonzero(~np.isfinite(np.asarray(costs)))
+    costs = np.asarray(costs)
+    bad = np.flatnonzero(~np.isfinite(costs))
+    smallest = jnp.finfo(costs.dtype).tiny
+    if len(bad) or np.max(costs, initial=1e6 * smallest) <= 1e6 * smallest:
+        # Costs of 0 are right where all rows are equal, and no fault is found there.
+        fault = range_fault(problem.rows, costs.dtype)
+        if fault:
+            raise ArithmeticError(f"Merge costs could not be computed. {fault}")
     if len(bad):
         pair = tuple(int(node) for node in np.asarray(children)[bad[0]])
         usual = (
@@ -341,7 +338,7 @@ def check_costs(costs: DataLike, children: DataLike, problem: Problem) -> None:
             "help."
         )
         raise ArithmeticError(
-            f"{len(bad)} of {len(np.asarray(costs))} merge costs could not be "
+            f"{len(bad)} of {len(costs)} merge costs could not be "
             f"computed, the first that of nodes {pair}: the conjugate of "
             f"{type(problem.data_model).__name__} did not converge on their union. "
             f"{_explanation(problem) or usual}"

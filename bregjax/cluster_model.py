@@ -145,6 +145,13 @@ class ClusterModel(abc.ABC):
         columns = jax.tree.map(lambda leaf: leaf[None, :], b)
         return self.merge_cost(rows, columns)
 
+    def cross_noise(self, state: PyTree) -> Array:
+        """What rounding adds to `cross_cost` for each of its clusters, about, `[k]`.
+
+        0 where that is `merge_cost`.
+        """
+        return jnp.zeros(jax.tree.leaves(state)[0].shape[0])
+
 
 @register_pytree
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import check_count, is_concrete
+from bregjax._numerics import shares_of
 from bregjax._problem import (
     FamilyLike,
     Problem,
@@ -162,6 +163,6 @@ def _shares(
         # Scores of −inf stay: divided, they would have a derivative of inf by T.
         finite = jnp.isfinite(scores)
         divided = jnp.where(finite, scores, 0) / temperature
-        return jax.nn.softmax(jnp.where(finite, divided, scores))
+        return shares_of(jnp.where(finite, divided, scores))
 
     return map_rows(shares, rows, num_clusters * (rows.size // rows.shape[0]))

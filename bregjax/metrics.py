@@ -5,6 +5,7 @@ from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
+from bregjax._inputs import refuse_masked
 from bregjax._typing import Array
 from bregjax.hierarchy.dendrogram import Dendrogram
 
@@ -87,6 +88,7 @@ def _class_codes(
 ) -> tuple[list[int], list[int]]:
     """Class numbers of the leaves, and class sizes; refuses what isn't a class."""
     # A list is not made an array: NumPy would take 1 and "1" for the same class.
+    refuse_masked("labels", labels)
     array = np.asarray(labels) if hasattr(labels, "__array__") else None
     if array is not None and array.ndim != 1:
         raise ValueError(

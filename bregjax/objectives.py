@@ -10,9 +10,9 @@ from typing import SupportsIndex
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import logsumexp
 
 from bregjax._checks import check_count, check_support, is_concrete
+from bregjax._numerics import log_total
 from bregjax._problem import FamilyLike, Problem, evaluate, resolve, resolve_rows
 from bregjax._typing import Array, DataLike
 from bregjax.data_model import DataModel
@@ -281,7 +281,7 @@ def _log_likelihood(model: DataModel, clusters: Clusters, rows: Array) -> Array:
     log_share = jnp.log(clusters.weights) - jnp.log(jnp.sum(clusters.weights))
     num_clusters = clusters.weights.shape[0]
     parameters = model.density_parameters(clusters.states)
-    log_likelihood = lambda row: logsumexp(
+    log_likelihood = lambda row: log_total(
         log_share + model.log_densities(row, parameters)
     )
     return jnp.sum(map_rows(log_likelihood, rows, num_clusters * rows[0].size))
@@ -314,7 +314,7 @@ def _log_likelihood_of_others(
         log_weights = with_own(jnp.log(clusters.weights), jnp.log(weight))
         own = model.log_densities(row, one)[0]
         terms = with_own(model.log_densities(row, of_clusters), own)
-        return logsumexp(log_weights + terms) - logsumexp(log_weights)
+        return log_total(log_weights + terms) - log_total(log_weights)
 
     points = (problem.rows, labels, of_rests, rests.weights, there)
     entries = num_clusters * problem.rows[0].size

@@ -1,5 +1,6 @@
 """Pictures of trees; needs matplotlib (extra `plot`)."""
 
+import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +19,12 @@ __all__ = ["plot_dendrogram", "save_dendrogram"]
 
 _MOST_NAMES = 60
 _MOST_CLASSES = 20
+_MOST_LETTERS = 40
 _BRANCH_COLOR = "0.35"
+# Inches of a saved figure: its size, and what a letter, the patch with its gaps, and a
+# line of the legend take.
+_WIDTH, _HEIGHT = 11.0, 5.5
+_LETTER, _PATCH, _LINE = 0.085, 0.55, 0.2
 
 
 def plot_dendrogram(
@@ -43,11 +49,13 @@ def plot_dendrogram(
         heights: Which heights to show; "monotone" so that lines do not cross where
             merge costs invert.
         labels: A class a leaf, `[m]`, shown as a coloured strip under the leaves.
-        names: Names of the leaves, shown where there are at most 60.
+        names: Names of the leaves, shown where there are at most 60, as they are: a
+            dollar sign is no formula. Of more than 40 letters the middle is left out.
         clusters: Flat clusters, `[m]`, as `tree.cut` gives them: the branches inside
-            each have a colour.
+            each have a colour of their own.
         colors: Name of the matplotlib colour map of the strip.
-        cluster_colors: That of the branches; its colours are used in turn.
+        cluster_colors: That of the branches; if it has too few, colours are spread over
+            "turbo", neighbours far apart.
         log_scale: A logarithmic axis of heights; lower ones than 1e-6 of the greatest
             are drawn at that.
 
@@ -85,7 +93,8 @@ def plot_dendrogram(
     if labels is not None:
         base, patches = _draw_strip(ax, list(np.asarray(labels)[order]), colors)
     if names is not None and m <= _MOST_NAMES:
-        base.set_xticks(np.arange(m), [str(names[i]) for i in order], rotation=90)
+        shown = [_shown(names[i]) for i in order]
+        base.set_xticks(np.arange(m), shown, rotation=90, parse_math=False)
         base.tick_params(axis="x", length=0, labelsize="small")
     return patches
 
@@ -118,7 +127,7 @@ def save_dendrogram(
     Raises:
         ValueError: As `plot_dendrogram`, or if matplotlib knows no such format.
     """
-    figure = Figure(figsize=(11, 5.5), layout="constrained")
+    figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
     patches = plot_dendrogram(
         tree,
         figure.subplots(),
@@ -129,11 +138,15 @@ def save_dendrogram(
         log_scale=log_scale,
     )
     if 0 < len(patches) <= _MOST_CLASSES:
+        width = _PATCH + _LETTER * max(len(str(p.get_label())) for p in patches)
+        columns = min(len(patches), max(1, int(_WIDTH / width)))
+        lines = -(-len(patches) // columns)
+        figure.set_size_inches(_WIDTH, _HEIGHT + _LINE * (lines - 1))
         figure.legend(
             handles=patches,
-            title=label_name,
+            title=_escaped(label_name),
             loc="outside lower center",
-            ncols=min(len(patches), 3 if _longest(patches) > 20 else 8),
+            ncols=columns,
             frameon=False,
         )
     figure.savefig(path, dpi=150)
@@ -168,24 +181,38 @@ def _branch_colors(tree: Dendrogram, clusters: ArrayLike | None, name: str) -> A
     """A colour for each merge: its cluster's, or grey above all clusters."""
     if clusters is None:
         return _BRANCH_COLOR
-    palette = colormaps[name]
     # A merge belongs to a cluster where both its children do.
     of_node = np.asarray(clusters).tolist()
     for left, right in np.asarray(tree.children).tolist():
         same = of_node[left] == of_node[right]
         of_node.append(of_node[left] if same else None)
     merges = of_node[tree.num_leaves :]
-    rank = {cluster: i for i, cluster in enumerate(dict.fromkeys(merges))}
-    return [
-        _BRANCH_COLOR if c is None else palette(rank[c] % palette.N) for c in merges
-    ]
+    found = [cluster for cluster in dict.fromkeys(merges) if cluster is not None]
+    palette = _spread(name, len(found))
+    if len(found) > colormaps[name].N:
+        palette = palette[_strides(len(found))]
+    color_of: dict[Any, Any] = dict(zip(found, palette, strict=True))
+    return [color_of.get(cluster, _BRANCH_COLOR) for cluster in merges]
+
+
+def _strides(count: int) -> np.ndarray:
+    """0 … count − 1 in an order whose neighbours are far apart."""
+    step = next(s for s in range(round(0.382 * count), count + 2) if _coprime(s, count))
+    return np.arange(count) * step % count
+
+
+def _coprime(a: int, b: int) -> bool:
+    return math.gcd(a, b) == 1
 
 
 def _draw_strip(
     ax: Axes, labels: list[object], colors: str
 ) -> tuple[Axes, list[Patch]]:
     """A strip of class colours under the leaves, and a patch for each class."""
-    classes, codes = np.unique(np.asarray(labels), return_inverse=True)
+    try:
+        classes, codes = np.unique(np.asarray(labels), return_inverse=True)
+    except TypeError:  # classes that have no order, such as None beside names
+        classes, codes = np.unique([str(c) for c in labels], return_inverse=True)
     palette = _spread(colors, len(classes))
     strip = ax.inset_axes((0, -0.06, 1, 0.045))
     strip.imshow(
@@ -198,7 +225,7 @@ def _draw_strip(
     strip.set_yticks([])
     strip.spines[:].set_visible(False)
     patches = [
-        Patch(color=tuple(color), label=str(name))
+        Patch(color=tuple(color), label=_escaped(name))
         for color, name in zip(palette, classes, strict=True)
     ]
     return strip, patches
@@ -213,8 +240,19 @@ def _spread(name: str, count: int) -> np.ndarray:
     return np.array([wide(t) for t in np.linspace(0, 1, count)])
 
 
-def _longest(patches: list[Patch]) -> int:
-    return max(len(str(patch.get_label())) for patch in patches)
+def _shown(name: object) -> str:
+    """A name on one line, and no longer than a picture bears."""
+    line = " ".join(str(name).splitlines())
+    if len(line) <= _MOST_LETTERS:
+        return line
+    end = _MOST_LETTERS // 3
+    return line[: _MOST_LETTERS - 1 - end] + "…" + line[-end:]
+
+
+def _escaped(name: object) -> str:
+    """The same where matplotlib looks for formulas, and passes over "_…" in legends."""
+    text = _shown(name).replace("$", r"\$")
+    return "\u200b" + text if text.startswith("_") else text
 
 
 def _check_length(argument: str, value: Any, num_leaves: int) -> None:

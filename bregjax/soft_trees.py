@@ -14,11 +14,13 @@ from bregjax._problem import (
     build_leaves,
     check_costs,
     evaluate,
+    precision,
     resolve,
 )
 from bregjax._typing import Array, ArrayLike, DataLike
 from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._blocks import map_rows
+from bregjax.hierarchy._memory import available_memory
 from bregjax.hierarchy._search import searchable, take
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import children_of, costs_along, node_states
@@ -62,11 +64,13 @@ def sample_tree(
         The tree, with its merge costs, and log P of its sequence of merges, scalar.
 
     Raises:
-        ValueError: If T is not positive and finite, or as `agglomerate` does.
+        ValueError: If T is not positive and finite, the costs would not fit into
+            memory, or as `agglomerate` does.
         ArithmeticError: If a merge cost could not be computed.
     """
     problem = resolve(x, family, smoothing, weights)
     _check_temperature(temperature)
+    _check_memory("sample_tree", problem)
     # As numbers, which do not depend on the kind of the key.
     seed = jax.random.bits(as_key(key), (2,), jnp.uint32)
     # One program after the other: they factorise matrices, see `map_rows`.
@@ -108,11 +112,12 @@ def sequence_log_prob(
         Scalar, at most 0.
 
     Raises:
-        ValueError: If T is not positive, the tree does not fit, or as `agglomerate`
-            does.
+        ValueError: If T is not positive, the tree does not fit, the costs would not fit
+            into memory, or as `agglomerate` does.
     """
     problem = resolve(x, family, smoothing, weights)
     _check_temperature(temperature)
+    _check_memory("sequence_log_prob", problem)
     children = children_of(tree, problem.num_points)
     return evaluate(_log_prob, problem, children, temperature)
 
@@ -175,6 +180,23 @@ def _check_temperature(temperature: DataLike) -> None:
     if is_concrete(temperature) and not 0 < float(temperature) < math.inf:  # pyright: ignore[reportArgumentType]
         raise ValueError(
             f"`temperature` must be positive and finite; got {temperature}."
+        )
+
+
+def _check_memory(name: str, problem: Problem) -> None:
+    """Raise ValueError if the costs of all pairs of nodes would not fit."""
+    # (2m)² costs, which pairs are there, and their scores, for the log-probability.
+    with precision(problem):
+        per_pair = 4 * (2 * jnp.result_type(float).itemsize + 1)
+    num_points = problem.num_points
+    needed, available = per_pair * num_points**2, available_memory()
+    if needed > 0.8 * available:
+        most = math.isqrt(int(0.8 * available / per_pair))
+        raise ValueError(
+            f"`{name}` needs {needed / 2**30:.1f} GiB for {num_points:,} points and "
+            f"{available / 2**30:.1f} GiB are there: up to {most:,} points fit. Merge "
+            "duplicates into weights, or draw trees of a sample; `agglomerate` needs "
+            "less."
         )
 
 

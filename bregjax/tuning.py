@@ -52,8 +52,8 @@ class TuningResult:
 
     Attributes:
         smoothing: The best map seen, of the kind that was tuned.
-        tree: The tree that it was best with.
-        value: The objective there.
+        tree: The tree that `agglomerate` makes with it.
+        value: The objective of the two.
         history: The objective at each step, `[steps]`; it may fall where the tree was
             made anew.
         result: CONVERGED; BOUNDARY if the best lies at an end of the range, towards
@@ -87,7 +87,8 @@ def tune_smoothing(
     A loop on public functions: `to_unconstrained` makes real numbers of the map's
     leaves, `agglomerate` the tree, `optimizer` follows the gradient of `objective` with
     the tree held fixed, and every few steps the tree is made anew. The objective jumps
-    where the tree changes: what is kept is the best that was seen, with its tree.
+    where the tree changes: what is kept is the best smoothing that was seen. At the end
+    the tree is made of it, and the objective is that of the two.
 
     Args:
         x: Data, a row a point, `[m, d]`.
@@ -113,7 +114,8 @@ def tune_smoothing(
         progress: Show a bar of the steps (needs tqdm).
 
     Returns:
-        The best smoothing, its tree, the way there and a result code.
+        The best smoothing, its tree, the way there and a result code. The tree, its
+        merge costs and its certificate are of the smoothing that is returned.
 
     Raises:
         ValueError: If there is nothing to tune, a setting is not positive, the
@@ -170,10 +172,15 @@ def tune_smoothing(
                 stacklevel=2,
             )
         found = from_unconstrained(best.free, start)
+        # The tree it was best with may be of a smoothing on the way there.
+        tree = _tree(problem, best.free)
+        value = objective(
+            tree, problem.rows, num_clusters=count, **_options(problem, best.free)
+        )
         return TuningResult(
             smoothing=jax.tree.map(np.asarray, found),
-            tree=best.tree,
-            value=best.value,
+            tree=tree,
+            value=float(value),
             history=np.asarray(history),
             result=result,
         )

@@ -136,6 +136,11 @@ CONTINUOUS = {
     ),
     "eigenvalues": lambda x: WEIGHTS[:2] @ jnp.linalg.eigvalsh(_symmetric(x)),
     "nuclear norm": lambda x: jnp.sum(jnp.abs(jnp.linalg.eigvalsh(_symmetric(x)))),
+    "singular values": lambda x: (
+        WEIGHTS[:2] @ jnp.linalg.svd(x.reshape(2, 2), compute_uv=False)
+    ),
+    "matrix nuclear norm": lambda x: jnp.linalg.norm(x.reshape(2, 2), "nuc"),
+    "norm of a row": lambda x: jnp.linalg.norm(x[:2][None], "nuc"),
     "determinant": lambda x: jnp.linalg.det(_symmetric(x) + 2 * jnp.eye(2)),
     "solve": lambda x: (
         jnp.linalg.solve(jnp.outer(x, x) + jnp.eye(4), jnp.abs(x)) @ WEIGHTS

@@ -17,7 +17,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A module imports only from rows above its own, or from its own package.
 ROWS = [
     {"_typing"},
-    {"_result", "_pytree", "_progress"},
+    {"_result", "_pytree", "_progress", "_inputs"},
     {"_checks", "_numerics"},
     {"convex"},
     {"divergences"},

@@ -114,7 +114,7 @@ def test_errors_of_array_files(case, tmp_path, capsys):
 
 
 def test_sparse_too_large_names_the_dense_size(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(array_files, "_memory", lambda: 16 * 2.0**30)
+    monkeypatch.setattr(array_files, "physical_memory", lambda: 16 * 2.0**30)
     entries = (np.ones(2), ([0, 79_999], [0, 399_999]))
     matrix = scipy.sparse.csr_array(entries, shape=(80_000, 400_000))
     scipy.sparse.save_npz(tmp_path / "big.npz", matrix)

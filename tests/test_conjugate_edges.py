@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
+from own_potentials import diagonal_gaussian
 
 from bregjax._result import Result
 from bregjax.convex.conjugation import conjugate
@@ -29,8 +30,8 @@ FIVE = [
 ON_FACE, INSIDE = (0, 0, 0, 0, 1), (3, 2.5, 0.3, 1, 2.5)
 
 
-def sweep(pieces, points, dtype, *, wrong=0, **options):
-    """Solve at all points, at most `wrong` of them wrongly; returns the undecided."""
+def sweep(pieces, points, dtype, **options):
+    """Solve at all points, none of them wrongly; returns the undecided."""
     psi, start, reference = families.product(*pieces)
     points = np.asarray(points, dtype)
     conj = conjugate(psi, jnp.asarray(start, dtype), **options)
@@ -54,7 +55,7 @@ def sweep(pieces, points, dtype, *, wrong=0, **options):
             good = good and code in {Result.CONVERGED, Result.BOUNDARY}
         if not good:
             failures.append((y, code, value, exact))
-    assert len(failures) <= wrong, failures
+    assert not failures, failures
     return undecided
 
 
@@ -106,6 +107,69 @@ def test_values_of_the_table(x64):
         np.testing.assert_allclose(solution.value, value, atol=5e-5)
 
 
+# Means that were told wrong, or left undecided, once.
+SINGLE = {
+    "outside by less than the roundings of the others": (
+        [NB(2), families.POISSON, GUARDED],
+        [(-1e-3, -1e-3, 20, 401), (0, -1e-3, 20, 401), (1, -1e-3, 20, 401)],
+        Result.OUTSIDE,
+    ),
+    "a logarithm beside a mean near it": (
+        [families.TRUNCATED_EXPONENTIAL] * 2, [(0.9999, 1), (1, 0.9999)],
+        Result.STALLED,
+    ),
+    "a slope of no digits beside a count of zero": (
+        [NB(0.5)] * 2, [(1e4, 0)], Result.STALLED,
+    ),
+    "unsolved beside what drifts": (
+        [NB(2), families.TRUNCATED_EXPONENTIAL, families.POISSON, families.BERNOULLI,
+         families.CAPPED],
+        [(7, 0.9999, 40, 1, 0), (100, 0.9999, 0, 0.5, 0), (1e4, 0.9999, 1e-5, 0, 0)],
+        Result.STALLED,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_single_precision_says_what_it_cannot_tell(name):
+    pieces, points, code = SINGLE[name]
+    psi, start, _ = families.product(*pieces)
+    with jax.enable_x64(False):
+        solve = jax.vmap(conjugate(psi, jnp.asarray(start, jnp.float32)))
+        found = solve(jnp.asarray(points, jnp.float32))
+    assert {Result(int(result)) for result in found.result} == {code}
+
+
+def _expm1(theta):
+    return jnp.log(-jnp.expm1(theta))
+
+
+def _log1p(theta):
+    return jnp.log1p(-jnp.exp(theta))
+
+
+def _log(theta):
+    return jnp.log(1 - jnp.exp(theta))
+
+
+@pytest.mark.parametrize("logarithm", [_expm1, _log1p, _log])
+@pytest.mark.parametrize("outside", [np.inf, np.nan])
+def test_one_guarded_coordinate(logarithm, outside, x64):
+    """Negative binomial at 0 and just above, by the dense solver."""
+    del x64
+
+    def psi(theta):
+        return jnp.where(theta[0] < 0, -2 * logarithm(theta[0]), outside)
+
+    means = np.array([0, 1e-9, 1e-6, 1])
+    found = jax.vmap(conjugate(psi, jnp.array([-1.0])))(jnp.asarray(means)[:, None])
+    codes = [Result(int(result)) for result in found.result]
+    assert codes == [Result.BOUNDARY] + [Result.CONVERGED] * 3
+    logs = np.where(means > 0, means * np.log(np.where(means > 0, means, 1)), 0)
+    exact = logs - (means + 2) * np.log1p(means / 2) - means * np.log(2)
+    np.testing.assert_allclose(found.value, exact, rtol=1e-9, atol=2e-15)
+
+
 def test_digits_that_the_derivative_loses_are_no_reason_to_stall(x64):
     """f′ as written has lost 8 digits next to 0, and the value none."""
     point = [(0.0029343694,), (1e-5,), (0.3,)]
@@ -144,9 +208,17 @@ def test_edges_at_length(name, method, dtype, rng):
     if points is None:
         draw = lambda piece: piece.points[rng.integers(len(piece.points))]
         points = [np.concatenate([draw(piece) for piece in pieces]) for _ in range(60)]
-    # What the dense solver still gets wrong in single precision: means outside by less
-    # than the roundings of the others' (401 and −1e-3), a mean of 1e4 next to 1e-5.
-    wrong = 3 if dtype.itemsize == 4 and method == "newton" else 0
-    undecided = sweep(pieces, points, dtype, wrong=wrong, method=method)
+    undecided = sweep(pieces, points, dtype, method=method)
     most = 0.25 if dtype.itemsize == 4 else 0.12
     assert len(undecided) <= most * len(points), undecided
+
+
+def test_an_overshot_gaussian_is_at_no_wall(x64):
+    """Half the way to the edge of dom ψ a variance has grown four times, not more."""
+    mean = jnp.array([0.77380299, 0.22076498, 0.80284421, 0.83899814])
+    warm = jnp.array([8.59781101, 2.45294424, -5.55555556, -5.55555556])
+    solve = conjugate(diagonal_gaussian, jnp.array([0.0, 0.0, -0.5, -0.5]))
+    solution = solve(mean, start=warm)
+    assert solution.result == Result.CONVERGED
+    variances = mean[2:] - mean[:2] ** 2
+    np.testing.assert_allclose(solution.maximiser[2:], -0.5 / variances, rtol=1e-9)

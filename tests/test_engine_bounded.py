@@ -1,5 +1,10 @@
 """The engine of lower bounds: exact greedy, with few costs."""
 
+import os
+import pathlib
+import subprocess
+import sys
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,6 +14,7 @@ from own_potentials import diagonal_gaussian, negative_binomial, von_mises_fishe
 from bregjax import ExponentialFamily, agglomerate, blur, certify, replay
 from bregjax.families._natural_host import NaturalHost
 from bregjax.hierarchy.engine_bounded import bounded, exhaustive
+from bregjax.hierarchy.engines import numbers_needed
 from bregjax.host_model import HostModel
 
 
@@ -239,8 +245,14 @@ def test_rare_events_of_large_weight(scale, rng):
 
 @pytest.mark.parametrize("engine", ["matrix", "recompute", "windowed"])
 def test_one_row(engine):
-    own = ExponentialFamily(sum_exp, identity, np.zeros(1))
+    own = ExponentialFamily(sum_exp, identity, np.zeros(1), separable=True)
     assert agglomerate([[1.0]], family=own, engine=engine).merge_costs.shape == (0,)
+
+
+def test_windowed_without_a_table_is_refused():
+    own = ExponentialFamily(sum_exp, identity, np.zeros(1))
+    with pytest.raises(ValueError, match='must be "matrix"'):
+        agglomerate([[1.0], [2.0]], family=own, engine="windowed")
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e3, 1e7])
@@ -269,3 +281,35 @@ def test_a_certificate_takes_no_cost_for_granted(rng, monkeypatch):
     monkeypatch.setattr(NaturalHost, "search_costs", failing)
     with pytest.raises(ArithmeticError, match="could not be computed"):
         certify(tree, x, family=own)
+
+
+MEMORY = """
+import resource, sys
+import jax.numpy as jnp, numpy as np
+import bregjax as bj
+from own_potentials import diagonal_gaussian
+
+def moments(x):
+    return jnp.concatenate([x, x**2 + 0.01])
+
+own = bj.ExponentialFamily(diagonal_gaussian, moments, np.array([0.0, -0.5]))
+x = np.random.default_rng(0).normal(size=(int(sys.argv[1]), 1))
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+bj.agglomerate(x[:20], family=own)
+before = peak()
+bj.agglomerate(x, family=own)
+print(1024 * (peak() - before))
+"""
+
+
+@pytest.mark.slow
+def test_memory_is_what_is_told():
+    """Told beforehand, so that it is no more; and not many times too much."""
+    m = 5000
+    command = [sys.executable, "-c", MEMORY, str(m)]
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parent)}
+    out = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=environment
+    )
+    told = 8 * numbers_needed("matrix", m, 2 * 2 + 3, 8 * 2, solves=True)
+    assert 0.5 * told < int(out.stdout) < 1.25 * told

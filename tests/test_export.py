@@ -124,6 +124,15 @@ def test_newick_refuses_the_wrong_number_of_names():
         INVERTED.to_newick(["a", "b"])
 
 
+def test_newick_names_are_unique_and_of_one_line():
+    tree = random_tree(np.random.default_rng(0), 6)
+    names = ["a", "a", "b\nc", "a.1", "a", "b\r\nc"]
+    text = tree.to_newick(names)
+    assert "\n" not in text
+    found = set().union(*clusters_with_heights(parse_newick(text)))
+    assert found == {"a", "a.2", "b c", "a.1", "a.3", "b c.1"}
+
+
 def test_newick_of_a_deep_tree_parses_back():
     found = clusters_with_heights(parse_newick(chain(3000).to_newick()))
     assert sorted(map(len, found)) == list(range(2, 3001))

@@ -24,6 +24,7 @@ from bregjax.families import (
     Ising,
     IsotropicGaussian,
     Multinomial,
+    NegativeBinomial,
     Poisson,
     SphericalGaussian,
     named_family,
@@ -497,3 +498,27 @@ def test_the_start_itself_is_solved(dtype):
     solution = SphericalGaussian(dim=1).numerical_conjugate(jnp.zeros(1))
     assert solution.result == Result.CONVERGED
     assert solution.value == 0
+
+
+@pytest.mark.parametrize(
+    ("family", "p", "q", "right"),
+    [
+        (Multinomial(dim=3), [0.5, 0.5, 0], [0.4, 0.3, 0.3], 0.366985),
+        (Poisson(dim=1), [0.0], [2.0], 2.0),
+        (Bernoulli(dim=2), [1.0, 0.3], [0.2, 0.3], np.log(5)),
+        (NegativeBinomial(2.0, dim=1), [0.0], [2.0], 2 * np.log(2)),
+    ],
+    ids=["multinomial", "poisson", "bernoulli", "negative binomial"],
+)
+def test_kl_divergence_of_boundary_parameters(family, p, q, right, x64):
+    p, q = jnp.asarray(p), jnp.asarray(q)
+
+    def kl(p, q):
+        naturals = (family.mean_to_natural(mean) for mean in (p, q))
+        return family.kl_divergence(*naturals)
+
+    np.testing.assert_allclose(kl(p, q), right, rtol=2e-6)
+    assert kl(p, p) == 0
+    assert kl(q, p) == np.inf
+    slope = jax.grad(kl, argnums=1)(p, q)
+    assert np.all(np.isfinite(slope))

@@ -200,7 +200,7 @@ def test_a_false_claim_is_refused():
 def test_starts_from_a_table_are_near(x64, rng):
     # exp: θ = log μ. The first column begins on the boundary, the last does not vary.
     low, high = np.array([0.0, 2.0, 3.0]), np.array([9.0, 40.0, 3.0])
-    knots = np.asarray(table_means(low, high))
+    knots = np.asarray(table_means(jnp.asarray(low), jnp.asarray(high)))
     natural = np.log(np.maximum(knots, 1e-17))
     means = low + (high - low) * rng.uniform(size=(200, 3))
     found = interpolated(means, knots, natural)

@@ -497,3 +497,25 @@ def test_errors(rng):
         leave_one_out_log_likelihood(
             np.zeros((0, 2), int), x[:1], family="poisson", num_clusters=1
         )
+
+
+def test_rows_that_no_cluster_can_have_made(x64):
+    x = np.array([[0, 3], [0, 2], [5, 0], [4, 0]])
+    options = {"family": "poisson", "num_clusters": 2}
+    tree = agglomerate(x, family="poisson")
+
+    def likelihood(x, row):
+        return held_out_log_likelihood(tree, x, row[None], **options)
+
+    # One cluster has a rate of 0 where the row has a count: the other tells.
+    some, none = jnp.array([0.0, 2.0]), jnp.array([1.0, 1.0])
+    slope = jax.grad(likelihood)(jnp.asarray(x, float), some)
+    assert np.all(np.isfinite(slope))
+    step = 1e-6 * np.eye(4)[:, :1] * [0, 1]
+    ends = [likelihood(x + 0.0 + sign * step, some) for sign in (1, -1)]
+    np.testing.assert_allclose(slope[0, 1], (ends[0] - ends[1]) / 2e-6, rtol=1e-6)
+    # None can have made it: −inf, and any rate of 0 would have to rise.
+    assert likelihood(x, none) == -np.inf
+    slope = jax.grad(likelihood)(jnp.asarray(x, float), none)
+    assert not np.any(np.isnan(slope))
+    np.testing.assert_array_equal(slope[:, 0] == np.inf, [True, True, False, False])

@@ -1,7 +1,9 @@
 """Pictures of trees: what is drawn where."""
 
+import re
 from typing import Any
 
+import matplotlib
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
@@ -16,6 +18,11 @@ TREE = Dendrogram.from_linkage(
     [[0, 1, 1.0, 2], [2, 5, 4.0, 3], [3, 4, 0.0, 2], [6, 7, 2.0, 5]]
 )
 ORDER = [2, 0, 1, 3, 4]
+
+
+def chain_of(count):
+    """The linkage matrix of a chain."""
+    return [[0, 1, 1, 2]] + [[count + k, k + 2, 1, k + 3] for k in range(count - 2)]
 
 
 def draw(tree=TREE, **options):
@@ -73,8 +80,7 @@ def test_strip_and_legend_agree_with_leaf_order():
 
 @pytest.mark.parametrize("count", [3, 15, 40])
 def test_every_class_has_its_own_colour(count):
-    chain = [[0, 1, 1, 2]] + [[count + k, k + 2, 1, k + 3] for k in range(count - 2)]
-    tree = Dendrogram.from_linkage(chain)
+    tree = Dendrogram.from_linkage(chain_of(count))
     _, _, _, patches = draw(tree, labels=np.arange(count))
     assert len({tuple(p.get_facecolor()) for p in patches}) == count
 
@@ -134,3 +140,70 @@ def test_deep_chain(tmp_path):
     path = tmp_path / "chain.svg"
     save_dendrogram(tree, path, clusters=tree.cut(num_clusters=9), log_scale=True)
     assert b"<svg" in path.read_bytes()[:1000]
+
+
+# Names as they are
+
+ODD = ["a$_$b", "$$", "_x", r"\$5", "two\nlines"]
+
+
+def test_names_are_no_formulas(tmp_path):
+    path = tmp_path / "tree.svg"
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        save_dendrogram(TREE, path, names=ODD, labels=ODD, label_name="$ a_b $")
+    words = re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text("utf-8"))
+    shown = [word.lstrip("\u200b") for word in words]
+    for name in ("a$_$b", "$$", "_x", r"\$5", "two lines"):
+        assert shown.count(name) == 2, name  # under its leaf and in the legend
+    assert "$ a_b $" in shown
+
+
+def test_classes_need_no_order():
+    _, _, _, patches = draw(labels=[None, "b", 1, None, "b"])
+    assert [patch.get_label() for patch in patches] == ["1", "None", "b"]
+
+
+def test_long_names_are_shortened(tmp_path):
+    names = [f"{'x' * 140_000} {leaf}" for leaf in range(5)]
+    ax, _, _, patches = draw(names=names, labels=names)
+    (strip,) = ax.child_axes
+    texts = [label.get_text() for label in strip.get_xticklabels()]
+    texts += [str(patch.get_label()) for patch in patches]
+    assert len(set(texts)) == 5
+    assert max(map(len, texts)) <= 40
+
+
+@pytest.mark.parametrize(
+    "name", ["{}", "class {}", "a class of a long name, number {}"]
+)
+def test_legends_lie_inside_the_picture(name, monkeypatch):
+    count, drawn = 13, []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: drawn.append(self))
+    tree = Dendrogram.from_linkage(chain_of(count))
+    classes = [name.format(leaf) for leaf in range(count)]
+    save_dendrogram(tree, "nowhere.png", labels=classes)
+    (figure,) = drawn
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    box, whole = legend.get_window_extent(), figure.bbox
+    assert len(legend.get_texts()) == count
+    assert whole.x0 <= box.x0
+    assert box.x1 <= whole.x1
+    assert whole.y0 <= box.y0
+    assert figure.axes[0].get_window_extent().height > 0.5 * whole.height
+
+
+@pytest.mark.parametrize("count", [8, 13, 30])
+def test_every_cluster_has_its_own_colour(count):
+    """Pairs of leaves, and a chain over them; neighbours are no like colours."""
+    pairs = [[2 * k, 2 * k + 1, 1, 2] for k in range(count)]
+    m = 2 * count
+    top = [[m, m + 1, 9, 4]]
+    top += [[m + count + k, m + 2 + k, 9, 2 * k + 6] for k in range(count - 2)]
+    tree = Dendrogram.from_linkage(pairs + top)
+    _, _, colors, _ = draw(tree, clusters=tree.cut(num_clusters=count))
+    colors = np.asarray(colors)
+    assert len({tuple(color) for color in colors[:count].tolist()}) == count
+    assert (colors[count:] == to_rgba("0.35")).all()
+    steps = np.abs(np.diff(colors[:count], axis=0)).sum(axis=1)
+    assert steps.min() > 0.1

@@ -13,9 +13,10 @@ import scipy.sparse
 
 from bregjax._problem import equal_rows, padded, resolve, working_copy
 from bregjax.hierarchy import certify, replay
-from bregjax.hierarchy.agglomeration import _jitted_search
+from bregjax.hierarchy.agglomeration import _jitted_search, agglomerate
 from bregjax.hierarchy.engine_windowed import windowed
 from bregjax.hierarchy.tree_costs import leaves_and_codes
+from bregjax.smoothing import blur
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SPARSE = ("news_atheism_religion", "news_hockey_crypt", "bbcsport", "baron_mouse1")
@@ -68,7 +69,7 @@ def test_float32_gives_the_tree_of_float64(name, count, family, engine):
             labels = equal_rows(problem)
             children, costs, _ = windowed(model, leaves, m, labels=labels)
         else:
-            children, costs = _jitted_search(model, leaves, np.int32(m), "matrix")
+            children, costs, _ = _jitted_search(model, leaves, np.int32(m), "matrix")
         children, costs = np.asarray(children)[: m - 1], np.asarray(costs)[: m - 1]
     found = certify(children, x, family=family)
     # Pairs of nearly equal rows cost nothing that float32 could tell apart.
@@ -78,3 +79,15 @@ def test_float32_gives_the_tree_of_float64(name, count, family, engine):
     # Rows of glass, 1.52 ± 0.003 in one column, are good to 6e-5 of their spread.
     floor = 1e-6 * np.mean(expected)
     assert np.max(np.abs(costs - expected) / (expected + floor)) < 3e-4
+
+
+@pytest.mark.parametrize("family", ["diagonal_gaussian", "gaussian"])
+def test_bandwidths_far_above_the_spread(family, rng):
+    # Costs of 1e-17 lie below the rounding of log-determinants.
+    x = rng.normal(size=(12, 2))
+    x[5], x[9] = x[3], x[3] + 1e-9
+    tree = agglomerate(x, family=family, smoothing=blur(1e8), engine="matrix")
+    # There a Gaussian's cost is that of Ward's method over the variance.
+    ward = agglomerate(x, family="ward", smoothing=None)
+    np.testing.assert_array_equal(tree.children, ward.children)
+    np.testing.assert_allclose(1e16 * tree.merge_costs, ward.merge_costs, rtol=1e-9)

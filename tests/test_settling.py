@@ -123,7 +123,9 @@ def test_gradients_compile_no_careful_solver(x64, rng, monkeypatch):
     np.testing.assert_allclose(jnp.vdot(by_x, moved), along, rtol=1e-5)
 
 
-@pytest.mark.parametrize("family", ["own", "poisson"])
+@pytest.mark.parametrize(
+    "family", [pytest.param("own", marks=pytest.mark.slow), "poisson"]
+)
 def test_constants_of_a_callers_program(family, rng):
     family = own_gaussian() if family == "own" else family
     x = rng.poisson(4, size=(9, 2)) + 0.5
@@ -139,3 +141,38 @@ def test_constants_of_a_callers_program(family, rng):
     features = bj.dendrogram_features(tree, x, family=family, num_features=2)
     expected = 2 * (2 * np.sum(tree.merge_costs) + np.sum(features))
     np.testing.assert_allclose(inside(2.0), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("m", [2, 3])
+def test_as_many_means_as_parameters(m, x64, rng):
+    family, x = own_gaussian(1), rng.normal(size=(m, 1))
+    children = [[0, 1], [2, 3]][: m - 1]
+    costs = lambda x: jnp.sum(jnp.asarray(bj.replay(children, x, family=family)))
+    along = rng.normal(size=x.shape)
+    ends = [costs(x + sign * 1e-6 * along) for sign in (1, -1)]
+    slope = jnp.vdot(jax.grad(costs)(jnp.asarray(x)), along)
+    np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-6, rtol=1e-6)
+
+
+def test_dispersions_under_strict_promotion(rng):
+    x = rng.poisson(3, size=(6, 2)) + 0.0
+
+    def loss(r):
+        family = ExponentialFamily(by_dispersion, identity, -np.ones(2), params=r)
+        return jnp.sum(bj.replay(np.array([[0, 1]]), x[:2], family=family))
+
+    with jax.numpy_dtype_promotion("strict"):
+        assert np.isfinite(jax.grad(loss)(2.0))
+
+
+def test_columns_of_several_parameters_have_densities(rng):
+    def one(theta):
+        return -(theta[0] ** 2) / (4 * theta[1]) - jnp.log(-2 * theta[1]) / 2
+
+    pair = lambda x: (x, x**2 + 0.3**2)
+    columns = bj.Columnwise(ExponentialFamily(one, pair, (0.0, -0.5)))
+    x = rng.normal(size=(9, 2))
+    tree = bj.agglomerate(x, family=columns)
+    found = bj.soft_assignments(tree, x, family=columns, num_clusters=2)
+    same = bj.soft_assignments(tree, x, family=own_gaussian(), num_clusters=2)
+    np.testing.assert_allclose(found, same, rtol=1e-9)

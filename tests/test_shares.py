@@ -362,3 +362,13 @@ def test_gradients_of_replay(name, x64):
         move[index] = step
         quotient = (loss(x + move, 0.2) - loss(x - move, 0.2)) / (2 * step)
         np.testing.assert_allclose(slopes[0][index], quotient, rtol=1e-5, atol=1e-7)
+
+
+def test_weights_alone_may_be_traced(x64, rng):
+    x = rng.dirichlet([2, 3, 4], 8)
+    children = bj.agglomerate(x, family="dirichlet").children
+    costs = lambda w: jnp.sum(bj.replay(children, x, family="dirichlet", weights=w))
+    slope = jax.grad(costs)(jnp.ones(8))
+    step = 1e-5 * np.eye(8)[0]
+    expected = (costs(1 + step) - costs(1 - step)) / 2e-5
+    np.testing.assert_allclose(slope[0], expected, rtol=1e-6)

@@ -10,6 +10,8 @@ import pytest
 
 from bregjax._result import Result
 from bregjax.families import Gaussian
+from bregjax.hierarchy.certificate import certify
+from bregjax.hierarchy.tree_costs import replay
 from bregjax.moments import Moments
 from bregjax.objectives import (
     held_out_log_likelihood,
@@ -89,7 +91,7 @@ def test_two_points(x, best, start):
     )
     assert found.result == Result.CONVERGED
     np.testing.assert_allclose(found.smoothing.bandwidth, best, rtol=1e-3)
-    assert found.value == found.history.max()
+    np.testing.assert_allclose(found.value, found.history.max(), rtol=1e-12)
     assert np.all(np.isfinite(found.history))
 
 
@@ -228,3 +230,14 @@ def test_errors(rng):
             num_clusters=2,
             objective=lambda *_, smoothing, **__: smoothing.bandwidth * jnp.nan,
         )
+
+
+def test_the_tree_is_that_of_the_smoothing(rng):
+    x = rng.normal(size=(40, 2)) * [1, 5]
+    found = tune_smoothing(x, family="diagonal_gaussian", num_clusters=3, max_steps=15)
+    options = {"family": "diagonal_gaussian", "smoothing": found.smoothing}
+    costs = replay(found.tree, x, **options)
+    np.testing.assert_allclose(found.tree.merge_costs, costs, rtol=1e-9)
+    assert certify(found.tree, x, **options).relative < 1e-9
+    value = leave_one_out_log_likelihood(found.tree, x, num_clusters=3, **options)
+    np.testing.assert_allclose(found.value, value, rtol=1e-9)

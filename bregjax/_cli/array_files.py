@@ -1,6 +1,5 @@
 """Tables in array files: NPY, NPZ, sparse NPZ and Matrix Market."""
 
-import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.io
 import scipy.sparse
+
+from bregjax._cli.text_files import opened
+from bregjax.hierarchy._memory import physical_memory
 
 __all__ = ["read_matrix", "read_npz"]
 
@@ -23,15 +25,16 @@ def read_matrix(path: Path) -> np.ndarray:
     Raises:
         ValueError: If the file holds none, or a sparse one too large as a dense one.
     """
-    if path.name.endswith((".mtx", ".mtx.gz")):
+    with opened(path) as file:
+        if not path.name.lower().endswith((".mtx", ".mtx.gz")):
+            return _matrix(np.load(file, allow_pickle=False))
         with warnings.catch_warnings():
             # SciPy 1.18 warns that it will give sparse arrays for matrices; 1.14 has no
             # option to choose. Either is made dense.
             warnings.simplefilter("ignore", DeprecationWarning)
-            matrix = scipy.io.mmread(path)
-        return as_dense(matrix)
-    with path.open("rb") as file:
-        return _matrix(np.load(file, allow_pickle=False))
+            # As a file: of a name SciPy takes no endings in capitals.
+            matrix = scipy.io.mmread(file)
+    return as_dense(matrix)
 
 
 def read_npz(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -51,10 +54,12 @@ def read_npz(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
             beside = {key: archive[key] for key in sorted(keys - sparse)}
             return as_dense(scipy.sparse.load_npz(path)), beside
         found = [key for key in _DATA_KEYS if key in keys] or archive.files
+        if not found:
+            raise ValueError("the file holds no array. Save one called X.")
         if found[0] not in _DATA_KEYS and len(found) != 1:
             raise ValueError(
                 f"which array to cluster is not clear; the file holds "
-                f"{', '.join(archive.files) or 'none'}. Call it X."
+                f"{', '.join(archive.files)}. Call it X."
             )
         beside = {key: archive[key] for key in sorted(keys - {found[0]})}
         return _matrix(archive[found[0]]), beside
@@ -69,7 +74,7 @@ def as_dense(matrix: Any) -> np.ndarray:
     if not scipy.sparse.issparse(matrix):
         return _matrix(np.asarray(matrix))
     rows, columns = matrix.shape
-    size, limit = rows * columns * 8 / _GIB, _DENSE_SHARE * _memory() / _GIB
+    size, limit = rows * columns * 8 / _GIB, _DENSE_SHARE * physical_memory() / _GIB
     if size > limit:
         raise ValueError(
             f"the sparse matrix of {rows:,} rows and {columns:,} columns takes "
@@ -85,12 +90,8 @@ def _matrix(array: np.ndarray) -> np.ndarray:
             f"the array must be a matrix of real numbers; got {array.dtype} of shape "
             f"{array.shape}. Save one with a row a point."
         )
-    matrix = array.reshape(len(array), -1).astype(np.float64)
-    if not matrix.size:
-        raise ValueError(f"the array is empty, of shape {array.shape}.")
-    return matrix
-
-
-def _memory() -> float:
-    """Bytes of physical memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if not array.size:
+        raise ValueError(
+            f"the array is empty, of shape {array.shape}. Save one with a row a point."
+        )
+    return array.reshape(len(array), -1).astype(np.float64)

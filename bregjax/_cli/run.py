@@ -3,6 +3,7 @@
 import contextlib
 import re
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,11 +13,13 @@ import numpy as np
 from bregjax._cli.smoothing_choice import choose_smoothing, describe_smoothing
 from bregjax._cli.tables import Table
 from bregjax.families import named_family
+from bregjax.hierarchy._lookalikes import lookalike
 from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy.export import newick_names
 from bregjax.metrics import dendrogram_purity
 
-__all__ = ["Outcome", "Request", "check_request", "cluster_table"]
+__all__ = ["Outcome", "Request", "check_request", "cluster_table", "notes_on"]
 
 _DEFAULT_CLUSTERS = 10
 
@@ -88,6 +91,21 @@ def check_request(table: Table, request: Request) -> None:
         )
 
 
+def notes_on(table: Table) -> list[str]:
+    """What to say of a table before it is clustered, a sentence each."""
+    looks = "" if table.x.dtype == object else lookalike(table.x)
+    notes = [*table.notes, looks.replace("`x`", "the table")]
+    if table.names is not None:
+        plain = [str(name) for name in table.names]
+        changed = sum(a != b for a, b in zip(plain, newick_names(plain), strict=True))
+        if changed:
+            notes.append(
+                f"names of rows come again or hold line breaks ({changed:,} of "
+                f"{len(plain):,}); in tree.nwk they end in .1, .2, … and are one line"
+            )
+    return [note for note in notes if note]
+
+
 def cluster_table(table: Table, request: Request) -> Outcome:
     """Cluster the rows.
 
@@ -106,7 +124,9 @@ def _cluster(table: Table, request: Request) -> Outcome:
     family.check_support(table.x)
     smoothing = choose_smoothing(request.smoothing, family, table.x, table.weights)
     start = time.perf_counter()
-    with _compilations() as durations:
+    with _compilations() as durations, warnings.catch_warnings():
+        # What it looks like is among the notes of the table.
+        warnings.filterwarnings("ignore", "`x` looks like")
         tree, info = agglomerate(
             table.x,
             family=family,
@@ -143,10 +163,13 @@ def _in_terms_of(table: Table, message: str) -> str:
     """A message of the library, with places in the file and options of this program."""
 
     def place(match: re.Match) -> str:
-        row, column = match.groups()
+        row, column, column_alone = match.groups()
+        if row is None:
+            return table.column_place(int(column_alone))
         return table.place(int(row), None if column is None else int(column))
 
-    message = re.sub(r"\brow (\d+)(?:, column (\d+))?", place, message)
+    places = r"\brow (\d+)(?:, column (\d+))?|\bcolumn (\d+)"
+    message = re.sub(places, place, message)
     message = " ".join(message.replace("`x`", "the data").split())
     hint = " Here that is --smoothing auto." if "smoothing=" in message else ""
     return f"{table.source}: {message}{hint}"

@@ -1,16 +1,22 @@
 """A user's file as rows to cluster, with what is known of them."""
 
 import dataclasses
+import errno
+import gzip
+import os
 import zipfile
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from bregjax._cli.array_files import read_matrix, read_npz
-from bregjax._cli.columns import ColumnChoice, assign_roles
-from bregjax._cli.text_files import numbers, read_sheet
+from bregjax._cli.columns import ColumnChoice, Roles, assign_roles
+from bregjax._cli.headers import NAMELESS
+from bregjax._cli.sheets import Sheet, categories, numbers
+from bregjax._cli.text_files import STANDARD_INPUT, read_sheet
 
 __all__ = ["Table", "read_table"]
 
@@ -24,13 +30,15 @@ class Table:
 
     Attributes:
         source: Where they come from, for the report.
-        x: `[m, d]`.
+        x: `[m, d]`; of categories objects.
         labels: The known class of each row, or None.
         label_name: What the classes are called.
         names: A name for each row, or None.
         weights: `[m]`, or None.
         columns: What the file calls each column of `x`; numbers if None.
         lines: The line of the file that each row is on, from 1; None for arrays.
+        unit: What `lines` counts: "line", or "column" (from 0) of a transposed table.
+        notes: What was taken for granted, a sentence each.
     """
 
     source: str
@@ -40,15 +48,21 @@ class Table:
     names: list[str] | None = None
     weights: np.ndarray | None = None
     columns: tuple[str, ...] | None = None
-    lines: list[int] | None = None
+    lines: Sequence[int] | None = None
+    unit: str = "line"
+    notes: tuple[str, ...] = ()
 
     def place(self, row: int, column: int | None = None) -> str:
         """Where an entry of `x`, or a row, is in the file."""
-        words = f"row {row}" if self.lines is None else f"line {self.lines[row]}"
-        if column is None:
-            return words
+        words = f"row {row}"
+        if self.lines is not None:
+            words = f"{self.unit} {self.lines[row]}"
+        return words if column is None else f"{words}, {self.column_place(column)}"
+
+    def column_place(self, column: int) -> str:
+        """Where a column of `x` is in the file."""
         name = column if self.columns is None else self.columns[column]
-        return f"{words}, column {name}"
+        return f"column {name}"
 
 
 def read_table(
@@ -57,60 +71,112 @@ def read_table(
     *,
     delimiter: str = "auto",
     header: str = "auto",
+    encoding: str = "auto",
+    transpose: bool = False,
+    categorical: bool = False,
 ) -> Table:
     """Read a table by the ending of its name.
 
     Args:
         path: A .csv, .tsv, .tab, .txt, .dat (each also .gz), .npy, .npz, .mtx or
-            .mtx.gz file.
+            .mtx.gz file; "-" for text from the standard input.
         choice: Which columns are labels, names, weights, or left out; in an .npz file
             also the names of arrays. Its array y is the labels unless others are named.
         delimiter: As for `read_sheet`.
         header: As for `read_sheet`.
+        encoding: As for `read_sheet`.
+        transpose: Take columns for rows, before all else.
+        categorical: Take cells that are no numbers for categories; of text files.
 
     Raises:
         ValueError: Naming the file, what came, where, and the remedy.
         OSError: If the file cannot be read.
     """
+    source = "standard input" if path == STANDARD_INPUT else str(path)
     ending = path.name.lower()
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), source)
     try:
-        if ending.removesuffix(".gz").endswith(_TEXT):
-            return _from_text(path, choice, delimiter, header)
+        if path == STANDARD_INPUT or ending.removesuffix(".gz").endswith(_TEXT):
+            sheet = read_sheet(
+                path,
+                delimiter=delimiter,
+                header=header,
+                encoding=encoding,
+                transpose=transpose,
+            )
+            return _from_text(source, choice, sheet, categorical=categorical)
         if ending.endswith(".npz"):
-            return _from_npz(path, choice)
+            return _from_npz(source, choice, *read_npz(path), transpose=transpose)
         if ending.endswith(_ARRAYS):
-            return _from_matrix(path, choice, read_matrix(path))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: no UTF-8 text ({error}). Convert it.") from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path}: {error}") from error
+            x = read_matrix(path)
+            return _from_matrix(source, choice, x.T if transpose else x)
+    except _UNREADABLE as error:
+        raise ValueError(f"{source}: {error}") from error
     raise ValueError(
-        f"{path}: the ending of its name is none of {', '.join(_TEXT + _ARRAYS)}. "
-        "Rename or convert the file."
+        f"{source}: the ending of its name is none of {', '.join(_TEXT + _ARRAYS)}. "
+        "Rename or convert the file, or pass text as the standard input, -."
     )
 
 
-def _from_text(path: Path, choice: ColumnChoice, delimiter: str, header: str) -> Table:
-    sheet = read_sheet(path, delimiter=delimiter, header=header)
+_UNREADABLE = (
+    ValueError,
+    OverflowError,
+    EOFError,
+    zipfile.BadZipFile,
+    gzip.BadGzipFile,
+    zlib.error,
+)
+
+
+def _from_text(
+    source: str, choice: ColumnChoice, sheet: Sheet, *, categorical: bool
+) -> Table:
     roles = assign_roles(choice, sheet.header, sheet.width)
+    notes = sheet.notes
+    if _has_index(sheet, roles):
+        roles = dataclasses.replace(roles, names=0, data=roles.data[1:])
+        notes += (_INDEX_NOTE,)
     labels = None if roles.labels is None else sheet.column(roles.labels)
     label_name = "label"
     if sheet.header and roles.labels is not None:
         label_name = sheet.header[roles.labels] or label_name
     return Table(
-        str(path),
-        numbers(sheet, roles.data),
+        source,
+        (categories if categorical else numbers)(sheet, roles.data),
         _checked_labels(labels),
         label_name,
         None if roles.names is None else sheet.column(roles.names),
         None if roles.weights is None else numbers(sheet, [roles.weights])[:, 0],
         tuple(sheet.name(index) for index in roles.data),
         sheet.lines,
+        sheet.unit,
+        notes,
     )
 
 
-def _from_npz(path: Path, choice: ColumnChoice) -> Table:
-    x, beside = read_npz(path)
+_INDEX_NOTE = (
+    "the first column has no name and is taken for the names of rows; give it a name "
+    "if it is data"
+)
+
+
+def _has_index(sheet: Sheet, roles: Roles) -> bool:
+    """Whether the first column has no name, and there is nothing that it is for."""
+    if sheet.header is None or sheet.header[0] not in NAMELESS:
+        return False
+    return roles.names is None and roles.data[0] == 0 and len(roles.data) > 1
+
+
+def _from_npz(
+    source: str,
+    choice: ColumnChoice,
+    x: np.ndarray,
+    beside: dict[str, np.ndarray],
+    *,
+    transpose: bool,
+) -> Table:
+    x = x.T if transpose else x
     wanted = choice.labels
     if wanted is None and beside.get("y", x).shape == (len(x),):
         wanted = "y"
@@ -123,7 +189,7 @@ def _from_npz(path: Path, choice: ColumnChoice) -> Table:
         weights=choice.weights if weight_array is None else None,
         drop=choice.drop,
     )
-    table = _from_matrix(path, columns, x)
+    table = _from_matrix(source, columns, x)
     given = {
         "labels": None if label_array is None else _checked_labels(_texts(label_array)),
         "names": None if name_array is None else _texts(name_array),
@@ -145,7 +211,7 @@ def _taken(
     return array
 
 
-def _from_matrix(path: Path, choice: ColumnChoice, x: np.ndarray) -> Table:
+def _from_matrix(source: str, choice: ColumnChoice, x: np.ndarray) -> Table:
     roles = assign_roles(choice, None, x.shape[1])
     bad = np.argwhere(~np.isfinite(x))
     if len(bad):
@@ -160,7 +226,7 @@ def _from_matrix(path: Path, choice: ColumnChoice, x: np.ndarray) -> Table:
         for role in (roles.labels, roles.names)
     )
     return Table(
-        str(path),
+        source,
         x[:, list(roles.data)],
         _checked_labels(labels),
         "label",

@@ -1,151 +1,201 @@
-"""Tables in text files: delimiter, header, numbers."""
+"""Text files as tables: encodings, delimiters, quotes."""
 
+import contextlib
 import csv
 import gzip
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import io
+import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-import numpy as np
+from bregjax._cli.headers import find_header, fitted_header
+from bregjax._cli.sheets import Sheet
 
-__all__ = ["DELIMITERS", "Sheet", "numbers", "read_sheet"]
+__all__ = ["DELIMITERS", "STANDARD_INPUT", "opened", "read_sheet"]
 
 DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "space": " "}
+STANDARD_INPUT = Path("-")
+
+# A cell of a line divided by blanks, where some are quoted; R escapes quotes by \.
+_QUOTED_OR_NOT = re.compile(r'"(?:[^"\\]|\\.|"")*"|[^\s"]+')
+_GZIPPED = b"\x1f\x8b"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-@dataclass(frozen=True)
-class Sheet:
-    """Cells of a text table.
-
-    Attributes:
-        header: Column names, or None.
-        rows: Cells, all rows of one length.
-        lines: The line of the file on which each row ends, from 1.
-    """
-
-    header: tuple[str, ...] | None
-    rows: list[list[str]]
-    lines: list[int]
-
-    @property
-    def width(self) -> int:
-        """The number of columns."""
-        return len(self.rows[0])
-
-    def column(self, index: int) -> list[str]:
-        """The cells of one column."""
-        return [row[index] for row in self.rows]
-
-    def name(self, index: int) -> str:
-        """A column's name for messages."""
-        return repr(self.header[index]) if self.header else str(index)
-
-
-def read_sheet(path: Path, *, delimiter: str = "auto", header: str = "auto") -> Sheet:
-    """Read a text table, gzipped where the name ends in .gz.
+def read_sheet(
+    path: Path,
+    *,
+    delimiter: str = "auto",
+    header: str = "auto",
+    encoding: str = "auto",
+    transpose: bool = False,
+) -> Sheet:
+    """Read a text table, gzipped or not.
 
     Args:
-        path: The file.
+        path: The file; "-" is the standard input.
         delimiter: A key of `DELIMITERS`, or "auto": the first of tab, semicolon, comma
             and space that occurs in the first line.
-        header: "yes", "no", or "auto": yes where no cell of the first row is a number.
+        header: "yes", "no", or "auto": see `find_header`.
+        encoding: Of the text; "auto" is UTF-8, and UTF-16 where it begins with a mark.
+        transpose: Take columns for rows, before a header is looked for.
 
     Raises:
-        ValueError: If the file holds no rows, or rows of different lengths.
+        ValueError: If the file holds no rows, rows of different lengths, an open quote,
+            or another encoding.
         OSError: If it cannot be read.
     """
-    with _opened(path) as file:
-        rows, lines = _split(file, delimiter)
+    with opened(path) as file, _cells_of_any_length():
+        rows, lines = _split(_decoded(file, encoding), delimiter)
     if not rows:
         raise ValueError("the file is empty. Give a table with a row a point.")
+    if header != "no":
+        rows = fitted_header(rows)
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) != len(rows[0]):
+            raise ValueError(
+                f"line {line} has {len(row)} cells and the first has {len(rows[0])}. "
+                "Check the line, or name the --delimiter."
+            )
+    if transpose:
+        rows = [list(column) for column in zip(*rows, strict=True)]
+        lines = list(range(len(rows)))
+    found, note = find_header(rows) if header == "auto" else (header == "yes", "")
     names = None
-    if header == "yes" or (header == "auto" and not any(map(_is_number, rows[0]))):
+    if found:
         first, *rows = rows
-        names = _uncommented(first)
-        lines = lines[1:]
+        names, lines = tuple(first), lines[1:]
     if not rows:
         raise ValueError(
             "the file has a header and no rows. If its one line is data, say "
             "--header no."
         )
-    width = len(names or rows[0])
-    for row, line in zip(rows, lines, strict=True):
-        if len(row) != width:
-            raise ValueError(
-                f"line {line} has {len(row)} cells and the first has {width}. Check "
-                "the line, or name the --delimiter."
-            )
-    return Sheet(names, rows, lines)
+    unit = "column" if transpose else "line"
+    return Sheet(names, rows, lines, unit, (note,) if note else ())
 
 
-def numbers(sheet: Sheet, columns: Sequence[int]) -> np.ndarray:
-    """The cells of some columns as finite float64 numbers, `[m, len(columns)]`.
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file or of the standard input, unpacked if they are gzipped."""
+    with contextlib.ExitStack() as stack:
+        if path == STANDARD_INPUT:
+            file: IO[bytes] = io.BytesIO(sys.stdin.buffer.read())
+        else:
+            file = stack.enter_context(path.open("rb"))
+        packed = file.read(len(_GZIPPED)) == _GZIPPED
+        file.seek(0)
+        unpacked: Any = stack.enter_context(gzip.open(file)) if packed else file
+        yield unpacked
 
-    Raises:
-        ValueError: At the first cell that is none, naming line, column and remedy.
-    """
-    cells = [[row[i] for i in columns] for row in sheet.rows]
+
+@contextlib.contextmanager
+def _cells_of_any_length() -> Iterator[None]:
+    """Lift the limit of 131,072 letters a cell, which is one of all the process."""
+    before = csv.field_size_limit(2**31 - 1)
     try:
-        values = np.array(cells, dtype=np.float64)
-    except ValueError:
-        values = None
-    if values is not None and np.isfinite(values).all():
-        return values
-    for row, line in zip(cells, sheet.lines, strict=True):
-        for cell, index in zip(row, columns, strict=True):
-            if not (_is_number(cell) and math.isfinite(float(cell))):
-                raise ValueError(
-                    f"cells must be finite numbers; got {cell!r} on line {line}, "
-                    f"column {sheet.name(index)}. {_remedy(cell)}"
-                )
-    raise ValueError("the cells could not be read as numbers.")
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
-def _remedy(cell: str) -> str:
-    if not cell or cell.lower() in ("na", "n/a", "nan", "null", "?"):
-        return "Drop or impute such rows first."
-    if _is_number(cell.replace(",", ".")):
-        return "Write decimal points instead of commas."
-    return "For a column of classes or names say --labels, --names or --drop."
+def _decoded(file: IO[bytes], encoding: str) -> list[str]:
+    """The lines of a text, with their ends."""
+    if encoding == "auto":
+        marked = file.read(2) in _UTF_16
+        file.seek(0)
+        # utf-8-sig: spreadsheets put a byte-order mark before the first name.
+        encoding = "utf-16" if marked else "utf-8-sig"
+    text = io.TextIOWrapper(file, encoding=encoding, newline="")
+    lines: list[str] = []
+    try:
+        lines.extend(text)
+    except UnicodeError as error:
+        # What is decoded comes in blocks, so that the line is not yet among them.
+        file.seek(0)
+        line = _first_undecodable(file, encoding)
+        where = "" if line is None else f" on line {line}"
+        raise ValueError(
+            f"the text is not {encoding.removesuffix('-sig')}{where} "
+            f"({getattr(error, 'reason', error)}). Name its --encoding, such as "
+            "latin-1, cp1252 or utf-16."
+        ) from None
+    finally:
+        text.detach()
+    return lines
 
 
-def _uncommented(header: list[str]) -> tuple[str, ...]:
-    """Names without the mark that `numpy.savetxt` puts before them."""
-    first = header[0].removeprefix("#").strip()
-    return tuple(header[1:] if not first and header[0] else [first, *header[1:]])
+def _first_undecodable(file: IO[bytes], encoding: str) -> int | None:
+    """The line that the encoding does not have, of one whose line ends are bytes."""
+    for number, line in enumerate(file, start=1):
+        try:
+            line.decode(encoding)
+        except UnicodeError:
+            return None if encoding.startswith(("utf-16", "utf-32")) else number
+    return None
 
 
-def _opened(path: Path) -> IO[str]:
-    # utf-8-sig: spreadsheets put a byte-order mark before the first name.
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
-
-
-def _split(file: IO[str], delimiter: str) -> tuple[list[list[str]], list[int]]:
+def _split(text: list[str], delimiter: str) -> tuple[list[list[str]], list[int]]:
     """Cells of the lines that are not blank, and their numbers."""
-    first = file.readline()
-    while first and not first.strip():
-        first = file.readline()
-    file.seek(0)
+    first = next((line for line in text if line.strip()), "")
     mark = _guess(first) if delimiter == "auto" else DELIMITERS[delimiter]
     rows: list[list[str]] = []
     lines: list[int] = []
-    if mark == " ":
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                rows.append(line.split())
-                lines.append(number)
-        return rows, lines
-    reader = csv.reader(file, delimiter=mark, skipinitialspace=True)
-    for row in reader:
-        cells = [cell.strip() for cell in row]
+    parse = _by_blanks(text) if mark == " " else _by_mark(text, mark)
+    for cells, line in parse:
         if any(cells):
             rows.append(cells)
-            lines.append(reader.line_num)
+            lines.append(line)
     return rows, lines
+
+
+def _by_blanks(text: list[str]) -> Iterator[tuple[list[str], int]]:
+    for number, line in enumerate(text, start=1):
+        if '"' not in line:
+            yield line.split(), number
+            continue
+        cells = _QUOTED_OR_NOT.findall(line)
+        if _QUOTED_OR_NOT.sub("", line).strip():  # a quote alone
+            raise ValueError(_unclosed(number))
+        yield [_unquoted(cell) for cell in cells], number
+
+
+def _unquoted(cell: str) -> str:
+    if not cell.startswith('"'):
+        return cell
+    return cell[1:-1].replace('""', '"').replace('\\"', '"').strip()
+
+
+def _by_mark(text: list[str], mark: str) -> Iterator[tuple[list[str], int]]:
+    options: Any = {"delimiter": mark, "skipinitialspace": True}
+    reader = csv.reader(text, **options)
+    start = 0
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise ValueError(f"line {start + 1}: {error}. Check the line.") from None
+        end = reader.line_num
+        # A quote that nobody closes takes in the rows up to the next quote, or the end:
+        # a row of several lines, or the last, is to stand up to a strict reading.
+        if end > start + 1 or end == len(text):
+            try:
+                list(csv.reader(text[start:end], strict=True, **options))
+            except csv.Error:
+                if end > start + 1 or text[start].count('"') % 2:
+                    raise ValueError(_unclosed(start + 1)) from None
+        yield [cell.strip() for cell in row], end
+        start = end
+
+
+def _unclosed(line: int) -> str:
+    return (
+        f"line {line}: a quote opens and is not closed, or text follows where it is. "
+        'Close it, or write "" for a quote inside of a quoted cell.'
+    )
 
 
 def _guess(line: str) -> str:
@@ -153,11 +203,3 @@ def _guess(line: str) -> str:
         if mark in line:
             return mark
     return " "
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

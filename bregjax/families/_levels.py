@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bregjax._checks import place
+from bregjax._inputs import is_missing, place, refuse_masked
 from bregjax._typing import DataLike
 
 __all__ = ["as_table", "check_levels", "codes_of", "known_levels", "levels_of"]
@@ -21,6 +21,7 @@ def as_table(x: DataLike) -> np.ndarray:
 
     Lists keep numbers apart from names, which NumPy would turn into text.
     """
+    refuse_masked("x", x)
     nested = isinstance(x, list | tuple)
     table = np.array(x, dtype=object) if nested else np.asarray(x)
     return table[:, None] if table.ndim == 1 else table
@@ -58,7 +59,7 @@ def levels_of(table: np.ndarray) -> Levels:
     """The levels that occur in each column, sorted; missing entries are none."""
 
     def of_column(column: np.ndarray) -> tuple[Hashable, ...]:
-        present = [v for v in _distinct(column)[0] if not _is_missing(v)]
+        present = [v for v in _distinct(column)[0] if not is_missing(v)]
         kinds = {isinstance(value, str) for value in present}
         # Numbers and names in one column: numbers first.
         order = None if len(kinds) < 2 else lambda v: (isinstance(v, str), v)
@@ -83,7 +84,7 @@ def check_levels(table: np.ndarray, levels: Levels) -> None:
     for number, column in enumerate(table.T):
         continuous = [v for v in _distinct(column)[0] if _is_continuous(v)]
         for bad, rule, remedy in (
-            (_is_missing, "must have no missing entries", _FILL),
+            (is_missing, "must have no missing entries", _FILL),
             (continuous.__contains__, "must hold names or whole numbers", _CODE),
         ):
             _refuse(column, number, bad, rule, remedy)
@@ -128,14 +129,7 @@ def _distinct(column: np.ndarray) -> tuple[list[Any], np.ndarray]:
 def _plain(value: Any) -> Any:
     """A NumPy number or string as Python's, and every NaN as one and the same."""
     value = value.item() if isinstance(value, np.generic) else value
-    return None if _is_missing(value) else value
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether it is None, or unequal to itself as NaN is, or pandas' NA."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, float) and value != value
+    return None if is_missing(value) else value
 
 
 def _is_continuous(value: Any) -> bool:

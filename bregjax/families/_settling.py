@@ -140,36 +140,43 @@ def _inverse_products(
 ) -> Array:
     """(∇²ψ)⁺ r at solutions θ, `[p, n]`.
 
-    Programs of its own, called where a derivative goes through θ: those of the costs do
-    not, and would wait for a factorisation of every Hessian.
+    Of programs that compile and run where a derivative goes through θ: those of the
+    costs do not, and would wait for a factorisation of every Hessian.
     """
     if family.separable:
-        return _scalar_products(family, params, natural, right)
+        return _scalar_products(family, params, natural, (), right)
     if natural.shape[-1] > DENSE_LIMIT:
-        return _matrix_free_products(family, params, natural, right)
+        return _matrix_free_products(family, params, natural, (), right)
     null = _overcomplete(family, params)
     solution = jax.lax.custom_linear_solve(
-        lambda vectors: _filled_products(family, params, natural, null, vectors),
+        lambda vectors: _filled_products(family, params, natural, (null,), vectors),
         _gauged(right, null),
-        lambda _, targets: _filled_solves(family, params, natural, null, targets),
+        lambda _, targets: _filled_solves(family, params, natural, (null,), targets),
         symmetric=True,
     )
     return _gauged(solution, null)
 
 
 def _by_mean(function: Callable[..., Array]) -> Callable[..., Array]:
-    """A function of ψ and vectors of one mean, compiled for many.
+    """A function of ψ, θ, what all means share and a vector, compiled for many means.
 
-    Of arguments after the first `[p, n]` those without an axis of means are shared.
+    Its arguments: the family, parameters `[p, ...]`, θ `[p, n]`, a tuple of what is
+    shared, vectors `[p, n]`.
     """
 
     @jax.jit
-    def of_many(family: "Family", params: PyTree, theta: Array, *others: Array):
-        one = lambda params, theta, *others: function(
-            flat_psi(with_params(family, params)), theta, *others
-        )
-        axes = [0 if other.shape == theta.shape else None for other in others]
-        return jax.vmap(one, (0, 0, *axes))(params, theta, *others)
+    def of_many(
+        family: "Family",
+        params: PyTree,
+        thetas: Array,
+        shared: tuple[Array, ...],
+        vectors: Array,
+    ):
+        def one(params: PyTree, theta: Array, vector: Array) -> Array:
+            psi = flat_psi(with_params(family, params))
+            return function(psi, theta, *shared, vector)
+
+        return jax.vmap(one)(params, thetas, vectors)
 
     return of_many
 
@@ -186,5 +193,5 @@ def _overcomplete(family: "Family", params: PyTree) -> Array:
     """Directions of θ in which ψ is affine, the same whatever its parameters."""
     psi = flat_psi(with_params(family, jax.tree.map(lambda leaf: leaf[0], params)))
     start = flat_init(family, jnp.zeros(()).dtype)
-    slope = jax.grad(psi)
-    return dense.null_basis(slope, start, slope(start), jax.hessian(psi)(start))
+    slope, curvature = jax.grad(psi)(start), jax.hessian(psi)(start)
+    return dense.null_basis(psi, start, slope, curvature)

@@ -80,8 +80,9 @@ class Solver:
         self.params = jax.tree.map(np.asarray, params)
         self.dtype = np.dtype(np.result_type(jnp.zeros(()).dtype))
         with jax.enable_x64(True):
-            self.start = np.asarray(flat_init(family, jnp.dtype("float64")), float)
-            self.structure = _structure(family, self.start)
+            wide = jax.tree.map(_widened, family)
+            self.start = np.asarray(flat_init(wide, jnp.dtype("float64")), float)
+            self.structure = _structure(wide, self.start)
         self.size = len(self.start)
         alone = jax.default_backend() != "cpu" or _factorises(family, self.start)
         self.num_threads = 1 if alone else min(os.cpu_count() or 1, _MOST_THREADS)
@@ -228,6 +229,12 @@ class Solver:
                 np.asarray(field)[:kept] for field in out
             )
         return natural, value, result
+
+
+def _widened(leaf: Any) -> Any:
+    """Floating numbers in float64."""
+    array = np.asarray(leaf)
+    return array.astype(float) if array.dtype.kind == "f" else leaf
 
 
 def _structure(family: "Family", start: np.ndarray) -> Structure:

@@ -6,6 +6,7 @@ from typing import Self
 import numpy as np
 
 from bregjax._checks import check_finite, check_support, float_array, is_concrete
+from bregjax._inputs import column_names, number_array
 from bregjax._typing import Array, DataLike
 from bregjax.families.base import Family
 
@@ -65,11 +66,11 @@ class VectorFamily(Family):
         """Raise ValueError at the first entry outside the sample space."""
         if not is_concrete(x):
             return
-        array = np.asarray(x)
+        array, columns = number_array(x), column_names(x)
         array = array[:, None] if array.ndim == 1 else array
-        check_finite("x", array)
+        check_finite("x", array, columns=columns)
         allowed, rule, remedy = self.support(array)
-        check_support("x", array, allowed, rule=rule, remedy=remedy)
+        check_support("x", array, allowed, rule=rule, remedy=remedy, columns=columns)
 
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
         """Which entries are allowed, the rule and the remedy in words."""

@@ -8,9 +8,10 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from bregjax._checks import is_concrete
+from bregjax._numerics import finite_cotangents
 from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
-from bregjax.cluster_model import ClusterModel
+from bregjax.cluster_model import BregmanModel, ClusterModel
 from bregjax.convex import ConjugateSolution, bregman_remainder, conjugate
 from bregjax.data_model import DataModel
 from bregjax.families._densities import by_natural, naturals_of
@@ -146,13 +147,29 @@ class Family(DataModel):
     def kl_divergence(self, natural_p: PyTree, natural_q: PyTree) -> Array:
         """KL(p, q) = B_ψ(θ_q, θ_p) in nats, scalar, without cancellation.
 
+        By means, B_ψ*(μ_p, μ_q), where one has infinite natural parameters (a
+        probability of 0, a rate of 0) and ψ* has a closed form: +inf where p is
+        possible and q is not.
+
         References:
             Telgarsky and Dasgupta (2012), Theorem 4.6.
         """
         flat_p, unravel = ravel_pytree(natural_p)
         flat_q, _ = ravel_pytree(natural_q)
         psi = lambda theta: self.log_partition(unravel(theta))
-        return bregman_remainder(psi, flat_p, flat_q - flat_p)
+        inside = jnp.all(jnp.isfinite(flat_p)) & jnp.all(jnp.isfinite(flat_q))
+        # What stands for an infinite number lies in the domain as that does.
+        p, q = (jnp.where(jnp.isinf(t), jnp.sign(t), t) for t in (flat_p, flat_q))
+        value = bregman_remainder(psi, p, q - p)
+        model = self.cluster_model()
+        if not isinstance(model, BregmanModel):
+            return jnp.where(inside, value, jnp.nan)
+        mean_p, mean_q = (self.natural_to_mean(at) for at in (natural_p, natural_q))
+        # The slope of ψ* is infinite on the boundary, that of the mean is 0.
+        mean_p = finite_cotangents(mean_p, jnp.ones_like(mean_p, bool))
+        by_means = model.function.remainder(mean_q, mean_p - mean_q, x=mean_p)
+        by_means = jnp.where(jnp.all(flat_p == flat_q), 0, by_means)
+        return jnp.where(inside, value, by_means)
 
     def check(self, x: DataLike, *, key_or_seed: ArrayLike = 0) -> CheckReport:
         """Examine the family, and how it fits data: a doctor for a ψ of your own.

@@ -5,6 +5,7 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jax.tree_util import GetAttrKey
 
 from bregjax._checks import float_array
@@ -175,6 +176,14 @@ class Columnwise(Family):
         if self.separable:
             return NaturalModel(self)
         return ColumnsModel(self.family, self.known_dim, self.params)
+
+    def density_parameters(self, clusters: Any) -> tuple[PyTree, Array]:
+        """θ of each column, leaves `[k, d, ...]`, and ψ `[k]`."""
+        if self.separable:
+            return super().density_parameters(clusters)
+        _, unravel = ravel_pytree(self.family.natural_init)
+        natural = jax.vmap(jax.vmap(unravel))(clusters.natural)
+        return natural, jax.vmap(self.log_partition)(natural)
 
     def for_data(self, x: DataLike) -> Self:
         """The family with `dim` set to the number of columns of `x`.

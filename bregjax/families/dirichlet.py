@@ -187,7 +187,7 @@ class Dirichlet(VectorFamily):
         h = s (4 / ((d + 2) m))^{1/(d + 4)}. Of two columns this is the smoothing of
         `Beta`, but for the curvature of the sphere.
         """
-        xp = np if isinstance(x, np.ndarray) else jnp
+        xp = np if is_concrete((x, weights)) else jnp
         w = xp.ones(x.shape[0]) if weights is None else weights
         size, n = xp.sum(w), x.shape[1]
         d = n - 1

@@ -105,6 +105,10 @@ class FullGaussianModel(ClusterModel):
         columns = jax.tree.map(lambda leaf: leaf[None, :], b)
         return _cost_of_log_dets(rows, columns, self.union(rows, columns))
 
+    def cross_noise(self, state: GaussianState) -> Array:
+        """Of the log-determinants."""
+        return _noise_of_log_dets(state)
+
 
 @register_pytree
 @dataclass(frozen=True)
@@ -186,6 +190,10 @@ class VarianceModel(ClusterModel):
         columns = jax.tree.map(lambda leaf: leaf[None, :], b)
         return _cost_of_log_dets(rows, columns, self.union(rows, columns))
 
+    def cross_noise(self, state: GaussianState) -> Array:
+        """Of the log-determinants."""
+        return _noise_of_log_dets(state)
+
     def _log_det(self, moments: Moments) -> Array:
         logs = jnp.log(moments.covariance)
         if self.form == "diagonal":
@@ -205,6 +213,13 @@ def _pooled_along(merges: Merges, leaves: GaussianState) -> GaussianState:
     weight = merges.sum(leaves.weight)
     moments = pool_along(merges, weight, leaves.moments)
     return GaussianState(weight, moments, jnp.full_like(weight, jnp.inf))
+
+
+def _noise_of_log_dets(state: GaussianState) -> Array:
+    """Roundings of w (|log det Σ| + d), `[k]`."""
+    log_det = state.log_det
+    size = jnp.abs(log_det) + state.moments.mean.shape[-1]
+    return jnp.finfo(log_det.dtype).eps * state.weight * size
 
 
 def _cost_of_log_dets(a: GaussianState, b: GaussianState, c: GaussianState) -> Array:

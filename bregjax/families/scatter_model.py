@@ -116,6 +116,12 @@ class ScatterModel(ClusterModel):
         parts = rows.weight * rows.entropy + columns.weight * columns.entropy
         return jnp.maximum(union.weight * union.entropy - parts, 0)
 
+    def cross_noise(self, state: ScatterState) -> Array:
+        """Of the entropies, sums over columns."""
+        entropy, columns = state.entropy, state.statistics.scatter.shape[-1]
+        eps = jnp.finfo(entropy.dtype).eps
+        return eps * state.weight * (jnp.abs(entropy) + columns)
+
     def entropy(self, s: Array) -> Array:
         """G(s), elementwise."""
         return entropy_of_scatter(s) if self.spread == "log" else 0.5 * jnp.log(s)

@@ -146,7 +146,7 @@ class VonMisesFisher(VectorFamily):
         s (4 / ((d + 2) m))^{1/(d + 4)}, with s² = (1 − R²)/d the variance in each, R
         the length of the mean of all rows.
         """
-        xp = np if isinstance(x, np.ndarray) else jnp
+        xp = np if is_concrete((x, weights)) else jnp
         w = xp.ones(x.shape[0]) if weights is None else weights
         size, d = xp.sum(w), x.shape[1] - 1
         mean = xp.sum((w / size)[:, None] * x, axis=0)

@@ -41,8 +41,8 @@ def searchable(costs: Array) -> Array:
     return jnp.where(jnp.isfinite(costs), costs, jnp.finfo(costs.dtype).max)
 
 
-def take(state: PyTree, index: Array | slice) -> PyTree:
-    """Clusters at an index, slice or array of indices."""
+def take(state: PyTree, index: Array | slice | None) -> PyTree:
+    """Clusters at an index, slice or array of indices; one with an axis by None."""
     return jax.tree.map(lambda leaf: leaf[index], state)
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax._checks import is_concrete
+from bregjax._checks import is_under_jit
 from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._blocks import map_rows
@@ -36,14 +36,12 @@ def merge_costs(model: ClusterModel, a: PyTree, b: PyTree) -> Array:
 
 def costs_to_clusters(model: ClusterModel, points: PyTree, clusters: PyTree) -> Array:
     """Merge costs of all pairs of points and clusters, `[r, k]`, a block at a time."""
-    if not model.solves:
+    if not model.solves or is_under_jit():
         return _mapped_costs(model, points, clusters)
     count = jax.tree.leaves(points)[0].shape[0]
     columns = jax.tree.map(lambda leaf: leaf[None], clusters)
-    size = count
-    if is_concrete((model, points, clusters)):
-        row = sum(leaf.size for leaf in jax.tree.leaves(clusters))
-        size = int(np.clip(_BLOCK_ENTRIES // row, 1, count))
+    row = sum(leaf.size for leaf in jax.tree.leaves(clusters))
+    size = int(np.clip(_BLOCK_ENTRIES // row, 1, count))
     found = []
     for start in range(0, count, size):
         # The last block is filled up, lest it compile again.

@@ -1,6 +1,7 @@
 """Agglomerative clustering in one call."""
 
 import functools
+import warnings
 from dataclasses import dataclass
 from typing import Literal, overload
 
@@ -27,6 +28,7 @@ from bregjax._progress import progress_shown
 from bregjax._typing import DataLike, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._kinks import check_kinks, search_model
+from bregjax.hierarchy._lookalikes import lookalike
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.engine_bounded import BoundedInfo, bounded, exhaustive
 from bregjax.hierarchy.engine_windowed import WindowedInfo, windowed
@@ -42,6 +44,10 @@ from bregjax.host_model import HostModel, rows_of
 from bregjax.smoothing import StatisticMap
 
 __all__ = ["AgglomerationInfo", "agglomerate"]
+
+
+# Costs below so many times the noise they were compared with are compared again.
+_NOISES = 2**10
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,8 @@ def agglomerate(
     values are not checked, and the arrays are JAX's. Compilations go by size classes
     (eight an octave): other numbers of points in the same class compile nothing.
 
+    Warns where `x` looks like distances or correlations: it takes the data themselves.
+
     Args:
         x: Data, a row a point, `[m, d]`. For a family of counts or categories as its
             docstring says; for a convex function the statistics τ themselves.
@@ -124,11 +132,12 @@ def agglomerate(
             all costs, O(m²) memory, and works inside `jit` too; "recompute" keeps none,
             O(m³) time; "auto" chooses. All are exact; where costs tie, see the engine.
             Where costs are solved for (a ψ of your own, Ising) "matrix" keeps lower
-            bounds and solves for what may come next.
-            Of Gaussians, and of a ψ of your own inside `jit`, "matrix" compares costs
+            bounds and solves for what may come next; "windowed" needs a ψ that is a sum
+            over coordinates there.
+            Inside `jit`, of Gaussians and of a ψ of your own, "matrix" compares costs
             to within eps · w |ψ*|: merges that are cheaper than that, as of
             near-duplicates far from the origin, come in any order among themselves.
-            Other engines, and the costs reported, are not so limited.
+            Outside costs so small are compared again, by "windowed".
         progress: Show a bar of the merges made ("windowed", and where costs are solved
             for; needs tqdm).
         mesh: Devices to share the work and the memory of "windowed", which a mesh
@@ -162,6 +171,9 @@ def agglomerate(
     """
     problem = resolve(x, family, smoothing, weights)
     if is_concrete(problem):
+        looks = lookalike(np.asarray(problem.rows))
+        if looks:
+            warnings.warn(looks, stacklevel=2)
         tree, info = _agglomerate_eagerly(problem, engine, mesh, progress=progress)
     else:
         if mesh is not None:
@@ -233,8 +245,10 @@ def _compiled(
         screen = host.screen(leaves)
     model = search_model(model)
     if name != "windowed":
-        children, costs = _jitted_search(model, leaves, np.int32(m), name)
-        return children, costs, AgglomerationInfo(name)
+        children, costs, noise = _jitted_search(model, leaves, np.int32(m), name)
+        if name != "matrix" or not _drowned(np.asarray(costs)[: m - 1], float(noise)):
+            return children, costs, AgglomerationInfo(name)
+        name = "windowed"  # which compares costs that do not cancel
     labels = equal_rows(problem)
     children, costs, details = windowed(
         model,
@@ -244,7 +258,7 @@ def _compiled(
         report=report,
         mesh=mesh,
         screen=screen,
-        host=None if screen is None else host,
+        host=host,
     )
     if host is not None:
         nodes = nodes_along(host, rows_of(leaves, slice(m)), children)
@@ -290,14 +304,23 @@ def _choose(
         size = sum(leaf.size for leaf in jax.tree.leaves(statistics)) // m
         state, pair = 2 * size + 3, 8 * size
     itemsize = jnp.finfo(float).bits // 8
-    check_memory(name, m, state, pair, itemsize)
+    check_memory(name, m, state, pair, itemsize, solves=host is not None)
     return name
 
 
 def _search(model: ClusterModel, leaves: PyTree, num_points, engine: str):
-    """Children and costs, with rows for padding after the first m − 1."""
+    """Children and costs, with rows for padding, and the noise of `cross_cost`."""
     children = _children(model, leaves, num_points, engine)
-    return children, replay_costs(model, leaves, children, num_points)
+    costs = replay_costs(model, leaves, children, num_points)
+    return children, costs, 2 * jnp.max(model.cross_noise(leaves))
+
+
+def _drowned(costs: np.ndarray, noise: float) -> bool:
+    """Whether the order of some merges is that of the rounding they were found by.
+
+    One such merge is that of the nearest two points, whatever its cost came out as.
+    """
+    return bool(np.count_nonzero((costs > 0) & (costs < _NOISES * noise)) > 1)
 
 
 def _children(model: ClusterModel, leaves: PyTree, num_points, engine: str):

@@ -12,6 +12,7 @@ from bregjax._typing import Array, DataLike, PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.convex.plain import straight
 from bregjax.data_model import FunctionModel
+from bregjax.hierarchy._search import take
 from bregjax.hierarchy._steps import merge_costs, settled_along
 from bregjax.hierarchy.tree_costs import replay_costs
 from bregjax.merges import Merges
@@ -110,7 +111,7 @@ def merge_cost(
             "family=family.for_data(x)."
         )
     cost, is_straight = evaluate(_merge_cost, a, b)
-    if is_concrete(is_straight) and not is_straight:
+    if is_concrete((cost, is_straight)) and not is_straight:
         raise ArithmeticError(
             "`family` has a kink at the mean of the union, where Proposition 3.8 "
             "does not hold. Pass direct=True for Definition 3.7."
@@ -137,8 +138,17 @@ def _cluster_cost(problem: Problem) -> Array:
         centre = total / jnp.sum(leaves.weight)
         divergences = f.remainder(centre, leaves.mean - centre, x=leaves.mean)
         return jnp.sum(leaves.weight * divergences)
-    m = problem.num_points
-    return jnp.sum(replay_costs(model, leaves, _chain(m), m))
+    if model.solves:
+        m = problem.num_points
+        return jnp.sum(replay_costs(model, leaves, _chain(m), m))
+
+    def step(union: PyTree, leaf: PyTree) -> tuple[PyTree, Array]:
+        leaf = take(leaf, None)
+        after = model.union(union, leaf)
+        return after, model.cost(union, leaf, after)
+
+    first, rest = take(leaves, slice(1)), take(leaves, slice(1, None))
+    return jnp.sum(jax.lax.scan(step, first, rest)[1])
 
 
 def _merge_cost(a: Problem, b: Problem) -> tuple[Array, Array]:
@@ -160,8 +170,13 @@ def _union(model: ClusterModel, leaves: PyTree) -> PyTree:
     count = jax.tree.leaves(leaves)[0].shape[0]
     if count == 1:
         return leaves
-    root = np.array([2 * count - 2])
-    return settled_along(model, Merges(_chain(count), count), leaves, root)
+    if model.solves:
+        root = np.array([2 * count - 2])
+        return settled_along(model, Merges(_chain(count), count), leaves, root)
+    # One after the other: states may be matrices, and all unions are many.
+    pool = lambda union, leaf: (model.pool(union, take(leaf, None)), None)
+    first, rest = take(leaves, slice(1)), take(leaves, slice(1, None))
+    return model.settle(jax.lax.scan(pool, first, rest)[0])
 
 
 def _chain(count: int) -> np.ndarray:

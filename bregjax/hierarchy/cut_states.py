@@ -91,7 +91,8 @@ def _with_rests(children: Array, m: int, num_clusters: int) -> tuple[Merges, Arr
     A leaf that is a cluster has no rest, and its own number stands for it.
     """
     last = m - 2
-    nodes = jnp.arange(2 * m - 1)
+    children = jnp.asarray(children, jnp.int32)
+    nodes = jnp.arange(2 * m - 1, dtype=jnp.int32)
     # The merge that a node is a part of (that of the root is undone, as those above the
     # cut are), which part it is, and the other part.
     merge = jnp.full_like(nodes, last + 1).at[children].set(nodes[: m - 1, None])

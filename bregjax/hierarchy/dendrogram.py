@@ -92,22 +92,26 @@ class Dendrogram:
         export.write_tree(path, {k: np.asarray(v) for k, v in fields.items()})
 
     def cut(
-        self, *, num_clusters: SupportsIndex | None = None, max_cost: Any = None
+        self,
+        num_clusters: SupportsIndex | Sequence[SupportsIndex] | None = None,
+        *,
+        max_cost: Any = None,
     ) -> Array | np.ndarray:
         """Flat clusters: the labels of the leaves.
 
         Exactly one argument is given. `num_clusters` undoes the last merges, so it
         gives exactly that many clusters whatever the costs. `max_cost` gives the
         largest clusters inside which every merge costs at most that much: a cheap
-        merge above a dear one doesn't count.
+        merge above an expensive one doesn't count.
 
         Args:
-            num_clusters: From 1 to m; static under `jit`.
-            max_cost: In nats, compared with the raw merge costs.
+            num_clusters: From 1 to m; static under `jit`. Several give a column each.
+            max_cost: In nats, compared with the raw merge costs. Several give a column
+                each.
 
         Returns:
             Labels, int32 of shape ``[m]``, numbered from 0 by each cluster's smallest
-            leaf.
+            leaf; of k numbers ``[m, k]``.
 
         Raises:
             ValueError: If not exactly one argument is given, or it is out of range.
@@ -117,11 +121,22 @@ class Dendrogram:
             >>> print(tree.cut(num_clusters=2), tree.cut(max_cost=7.0))
             [0 1 0] [0 1 2]
         """
+        given = num_clusters if max_cost is None else max_cost
+        if np.ndim(given) == 1 and None in (num_clusters, max_cost):  # pyright: ignore[reportArgumentType]
+            name = "num_clusters" if max_cost is None else "max_cost"
+            return self._cuts(name, given)
         node = self._cluster_of_leaf(num_clusters, max_cost)
         xp = _walk.namespace(node)
         first = _walk.smallest_leaves(node)
         is_first = first == xp.arange(self.num_leaves)
         return (xp.cumsum(is_first) - 1)[first].astype(np.int32)
+
+    def _cuts(self, name: str, values: Any) -> Array | np.ndarray:
+        """A column of labels for each number of clusters, or cost."""
+        if not len(values):
+            raise ValueError(f"`{name}` must have at least one number; got none.")
+        columns = [self.cut(**{name: value}) for value in values]
+        return _walk.namespace(columns[0]).stack(columns, axis=1)
 
     def cluster_nodes(
         self, *, num_clusters: SupportsIndex | None = None, max_cost: Any = None
@@ -286,7 +301,9 @@ class Dendrogram:
 
         Args:
             labels: Names of the leaves, length m; their numbers if None. Names with
-                anything but letters, digits, ``.``, ``+`` and ``-`` are quoted.
+                anything but letters, digits, ``.``, ``+`` and ``-`` are quoted. Line
+                breaks become blanks, and where a name comes again it ends in ``.1``,
+                ``.2``, …: readers of the format take equal names for an error.
             heights: As in `heights`.
 
         Raises:
@@ -306,9 +323,7 @@ class Dendrogram:
             )
         return export.newick(children, np.asarray(self.heights(heights)), names)
 
-    def _cluster_of_leaf(
-        self, num_clusters: SupportsIndex | None, max_cost: Any
-    ) -> Any:
+    def _cluster_of_leaf(self, num_clusters: Any, max_cost: Any) -> Any:
         """The node of each leaf's cluster under a cut, shape ``[m]``."""
         children, costs = self._arrays()
         if (num_clusters is None) == (max_cost is None):

@@ -153,7 +153,8 @@ class _Run:
             self._evaluate(some[row], column)
         self.info.first_costs = size * (size - 1) // 2
         self._nearest, self._least = np.zeros(size, int), np.full(size, np.inf)
-        self._look(np.arange(size))
+        for start in range(0, size, _ROWS):
+            self._look(slots[start : start + _ROWS])
         if size > 1:
             # Most of these merge; their states were too many to keep.
             self._remember(*_pairs(np.arange(size), self._nearest, size))

@@ -24,9 +24,10 @@ ENGINES = ("windowed", *PURE_ENGINES)
 
 # Up to about here the matrix engine is the faster, of all families that were measured.
 _FEW_POINTS = 1000
-# The same where costs are solved for and a table bounds them; and where none does, so
-# that "windowed" would solve for all pairs.
-_FEW_SOLVED, _MOST_SOLVED = 300, 20_000
+# The same where costs are solved for and a table bounds them.
+_FEW_SOLVED = 300
+# Numbers in the states of pairs and unions that a `HostModel` has at work or keeps.
+_HOST_NUMBERS = 2**24
 
 _GIB = 2**30
 
@@ -43,7 +44,8 @@ def engine_name(
         traced: Whether the call is inside a transformation, where no host loop runs.
 
     Raises:
-        ValueError: If there is no such engine, or it can't run inside a transformation.
+        ValueError: If there is no such engine, it can't run inside a transformation, or
+            it has no lower bounds of costs to go by.
     """
     if name not in ("auto", *ENGINES):
         raise ValueError(
@@ -55,15 +57,21 @@ def engine_name(
             '"windowed", which loops on the host. Or call `agglomerate` outside, and '
             "`replay` on its tree inside."
         )
+    bounded = host is None or host.has_screen
+    if name == "windowed" and not bounded:
+        raise ValueError(
+            '`engine` must be "matrix", which is faster here, or "recompute" for costs '
+            'that are solved for and that no table bounds; got "windowed".'
+        )
     if name != "auto":
         return name
-    few = _FEW_POINTS
-    if host is not None:
-        few = _FEW_SOLVED if host.has_screen else _MOST_SOLVED
-    return "matrix" if traced or num_points <= few else "windowed"
+    few = _FEW_POINTS if host is None else _FEW_SOLVED
+    return "matrix" if traced or not bounded or num_points <= few else "windowed"
 
 
-def numbers_needed(engine: str, num_points: int, state: int, pair: int) -> int:
+def numbers_needed(
+    engine: str, num_points: int, state: int, pair: int, *, solves: bool = False
+) -> int:
     """Numbers that an engine, and the replay of its tree, hold at once, about.
 
     Args:
@@ -71,19 +79,29 @@ def numbers_needed(engine: str, num_points: int, state: int, pair: int) -> int:
         num_points: Number of points m, with padding.
         state: Numbers in the state of one cluster.
         pair: Numbers that the cost of one pair works on.
+        solves: Whether costs are solved for, see `HostModel`.
     """
+    extra = _HOST_NUMBERS if solves else 0
     if engine == "windowed":
         # The leaves, the pool and two copies of it, each with room for half as many
         # unions; features, as many numbers, likewise; bounds of a block of rows.
-        return num_points * (11 * state + pair + 512)
+        return num_points * (11 * state + pair + 512) + extra
     # Nodes, settled ones, the parts and unions of merges that costs are replayed on,
     # and one row of pairs at work.
-    replayed = num_points * (10 * state + pair)
-    return replayed + num_points**2 if engine == "matrix" else replayed
+    replayed = num_points * (10 * state + pair) + extra
+    # Which of the lower bounds are exact takes a byte each.
+    pairs = num_points**2 + (num_points**2 // 8 if solves else 0)
+    return replayed + pairs if engine == "matrix" else replayed
 
 
 def check_memory(
-    engine: str, num_points: int, state: int, pair: int, itemsize: int
+    engine: str,
+    num_points: int,
+    state: int,
+    pair: int,
+    itemsize: int,
+    *,
+    solves: bool = False,
 ) -> None:
     """Raise ValueError if an engine would not fit into memory.
 
@@ -93,19 +111,19 @@ def check_memory(
         state: Numbers in the state of one cluster.
         pair: Numbers that the cost of one pair works on.
         itemsize: Bytes of a number.
+        solves: Whether costs are solved for, see `HostModel`.
     """
-    fits = lambda m, name: (
-        numbers_needed(name, m, state, pair) * itemsize <= 0.8 * available
+    bytes_of = lambda name, m: (
+        numbers_needed(name, m, state, pair, solves=solves) * itemsize
     )
+    fits = lambda m, name: bytes_of(name, m) <= 0.8 * available
     available = available_memory()
     if fits(num_points, engine):
         return
-    needed = numbers_needed(engine, num_points, state, pair) * itemsize
+    needed = bytes_of(engine, num_points)
     other = (
-        ' engine="windowed" needs '
-        f"{numbers_needed('windowed', num_points, state, pair) * itemsize / _GIB:.1f}"
-        " GiB."
-        if engine == "matrix" and fits(num_points, "windowed")
+        f' engine="windowed" needs {bytes_of("windowed", num_points) / _GIB:.1f} GiB.'
+        if engine == "matrix" and not solves and fits(num_points, "windowed")
         else ""
     )
     raise ValueError(

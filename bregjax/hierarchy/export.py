@@ -3,12 +3,12 @@
 import os
 import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from bregjax._checks import check_finite, check_support
+from bregjax._checks import check_finite, check_support, float_array
 from bregjax.hierarchy import _walk
 
 _FORMAT = "bregjax_dendrogram_version"
@@ -28,7 +28,7 @@ def parse_linkage(z: Any) -> tuple[np.ndarray, np.ndarray]:
     Raises:
         ValueError: If `z` isn't one.
     """
-    z = np.asarray(z, dtype=np.float64)
+    z = np.asarray(float_array(z, "z"))
     if z.ndim != 2 or z.shape[1] != 4:
         raise ValueError(
             f"`z` must have shape [m − 1, 4], as SciPy's linkage matrices; "
@@ -73,7 +73,10 @@ def newick(
 ) -> str:
     """The tree as one line of Newick text, leaves at height 0."""
     num_leaves = len(children) + 1
-    names = [_quoted(str(label)) for label in labels or range(num_leaves)]
+    if labels is None:
+        names = [str(leaf) for leaf in range(num_leaves)]
+    else:
+        names = [_quoted(name) for name in newick_names(labels)]
     all_heights = np.concatenate([np.zeros(num_leaves), heights])
     lengths = (all_heights[_walk.parents(children)] - all_heights).tolist()
     pairs = children.tolist()
@@ -92,6 +95,25 @@ def newick(
             words.append("(")
             waiting.extend([")" + suffix[item], right, ",", left])
     return "".join(words)
+
+
+def newick_names(labels: Iterable[object]) -> list[str]:
+    """Names of one line, each once: where one comes again it ends in .1, .2, …."""
+    names = [" ".join(str(label).splitlines()) for label in labels]
+    known = set(names)
+    if len(known) == len(names):
+        return names
+    used: set[str] = set()
+    number: dict[str, int] = {}
+    for leaf, name in enumerate(names):
+        if name in used:
+            count = number.get(name, 0) + 1
+            while f"{name}.{count}" in known:
+                count += 1
+            number[name], names[leaf] = count, f"{name}.{count}"
+            known.add(names[leaf])
+        used.add(names[leaf])
+    return names
 
 
 def _quoted(name: str) -> str:

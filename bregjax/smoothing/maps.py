@@ -167,7 +167,7 @@ class Blur(StatisticMap):
         if not isinstance(statistics, Moments):
             raise TypeError(
                 "`smoothing` by a bandwidth (blur, normal_reference) needs a Gaussian "
-                "family with a free variance; the statistics of this family are "
+                "family with a free variance, whose statistics are Moments; got "
                 f"{type(statistics).__name__}. Use mixing, adding or pseudo_count, or "
                 "smoothing=None."
             )

@@ -32,7 +32,7 @@ def mixing(center: PyTree, amount: DataLike, **options) -> Mixing:
         ValueError: If `amount` is not strictly between 0 and 1.
     """
     _check_amount("amount", amount, upper=1.0, scalar=True)
-    return Mixing(_arrays(center), float_array(amount), **options)
+    return Mixing(_arrays(center), float_array(amount, "amount"), **options)
 
 
 def adding(center: PyTree, amount: DataLike = 1.0, **options) -> Adding:
@@ -47,7 +47,7 @@ def adding(center: PyTree, amount: DataLike = 1.0, **options) -> Adding:
     _check_amount("amount", amount, scalar=True)
     if isinstance(center, Moments) and is_concrete(center):
         _check_gaussian_direction(center)
-    return Adding(_arrays(center), float_array(amount), **options)
+    return Adding(_arrays(center), float_array(amount, "amount"), **options)
 
 
 def pseudo_count(center: PyTree, count: DataLike, **options) -> PseudoCount:
@@ -59,7 +59,7 @@ def pseudo_count(center: PyTree, count: DataLike, **options) -> PseudoCount:
         ValueError: If `count` is not positive.
     """
     _check_amount("count", count, scalar=True)
-    return PseudoCount(_arrays(center), float_array(count), **options)
+    return PseudoCount(_arrays(center), float_array(count, "count"), **options)
 
 
 def blur(bandwidth: DataLike) -> Blur:
@@ -77,7 +77,7 @@ def blur(bandwidth: DataLike) -> Blur:
         )
     if len(shape) < 2:
         _check_amount("bandwidth", bandwidth)
-    return Blur(float_array(bandwidth))
+    return Blur(float_array(bandwidth, "bandwidth"))
 
 
 def normal_reference(
@@ -125,13 +125,15 @@ def normal_reference(
             )
     weights = np.ones(shape[0]) if weights is None else weights
     xp = np if is_concrete((x, weights)) else jnp
-    x, weights = float_array(x), float_array(weights)
+    x, weights = float_array(x), float_array(weights, "weights")
 
     total = xp.sum(weights)
-    centred = x - (weights @ x / total)[None]
-    # The second centring takes out the rounding of the first.
-    centred = centred - (weights @ centred / total)[None]
-    variance = weights @ centred**2 / xp.where(total > 1, total - 1, 1)
+    # What overflows or underflows here does so in the costs, whose error says it.
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        centred = x - (weights @ x / total)[None]
+        # The second centring takes out the rounding of the first.
+        centred = centred - (weights @ centred / total)[None]
+        variance = weights @ centred**2 / xp.where(total > 1, total - 1, 1)
     constant = xp.max(x, axis=0) == xp.min(x, axis=0)
     scale = xp.sqrt(xp.where(constant, 1, variance))
     d = shape[1]
@@ -188,7 +190,7 @@ def bernstein_amount(
 
 
 def _arrays(tree: PyTree) -> PyTree:
-    return jax.tree.map(float_array, tree)
+    return jax.tree.map(lambda leaf: float_array(leaf, "center"), tree)
 
 
 def _check_amount(
@@ -200,7 +202,7 @@ def _check_amount(
         )
     if not is_concrete(value):
         return
-    array = np.asarray(value)
+    array = np.asarray(float_array(value, name))
     if np.all(array > 0) and np.all(array < upper):
         return
     rule = "positive" if upper == np.inf else f"strictly between 0 and {upper:g}"

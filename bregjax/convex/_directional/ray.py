@@ -52,7 +52,7 @@ _SENTENCES = {
     ),
     Doubt.SINGULAR: (
         "svd meets equal or zero singular values: its factors have no derivative "
-        "there. Use the eigenvalues of a symmetric matrix, or bring a rule with "
+        "there. Use the singular values alone, or bring a rule with "
         "`define_directional_derivative`."
     ),
     Doubt.LOOP: (

@@ -38,18 +38,8 @@ def _eigh_rule(doubts, eqn, rays):
             "directional_derivative: eigh of a complex matrix or of a subset of "
             "eigenvalues has no rule. Take all eigenvalues of a real matrix."
         )
-    group, same = _same_group(values, jnp.max(jnp.abs(values), axis=-1))
-    slope_in = matrix.first()
-    slope_in = (slope_in + jnp.swapaxes(slope_in, -1, -2)) / 2
-    turned = jnp.swapaxes(vectors, -1, -2) @ (slope_in @ vectors)
-    tied = jnp.any(jnp.diff(group, axis=-1) == 0, axis=-1, keepdims=True)
-    blocks = jnp.where(same, turned, 0.0)
-    size = jnp.max(jnp.sum(jnp.abs(blocks), axis=-1), axis=-1, keepdims=True)
-    # Shifts of more than the norm keep the eigenvalues of the blocks in their order.
-    shift = group * (3 * size)
-    eye = jnp.eye(values.shape[-1], dtype=values.dtype)
-    shifted = jnp.linalg.eigvalsh(blocks + shift[..., None] * eye) - shift
-    slope = jnp.where(tied, shifted, slopes[1])
+    slope, tied = _eigenvalue_slopes(vectors, values, matrix.first())
+    slope = jnp.where(tied, slope, slopes[1])
     open_ = jnp.broadcast_to(tied[..., None, :], vectors.shape)
     turning = doubts.poison(slopes[0], open_, Doubt.EIGEN)
     return [
@@ -58,8 +48,39 @@ def _eigh_rule(doubts, eqn, rays):
     ]
 
 
+def _eigenvalue_slopes(
+    vectors: Array, values: Array, slope_in: Array
+) -> tuple[Array, Array]:
+    """Slopes of ascending eigenvalues, and whether some are equal, `[..., 1]`.
+
+    Those of equal ones are the eigenvalues of the block of VᵀA'V that belongs to them.
+    """
+    group, same = _same_group(values, jnp.max(jnp.abs(values), axis=-1))
+    slope_in = (slope_in + jnp.swapaxes(slope_in, -1, -2)) / 2
+    turned = jnp.swapaxes(vectors, -1, -2) @ (slope_in @ vectors)
+    tied = jnp.any(jnp.diff(group, axis=-1) == 0, axis=-1, keepdims=True)
+    blocks = jnp.where(same, turned, 0.0)
+    size = jnp.max(jnp.sum(jnp.abs(blocks), axis=-1), axis=-1, keepdims=True)
+    # Shifts of more than the norm keep the eigenvalues of the blocks in their order.
+    shift = group * (3 * size)
+    eye = jnp.eye(values.shape[-1], dtype=values.dtype)
+    return jnp.linalg.eigvalsh(blocks + shift[..., None] * eye) - shift, tied
+
+
+def _dilated(matrix: Array) -> Array:
+    """[[0, X], [Xᵀ, 0]], whose largest eigenvalues are the singular values of X."""
+    rows, columns = matrix.shape[-2:]
+    lead = [(0, 0)] * (matrix.ndim - 2)
+    upper = jnp.pad(matrix, [*lead, (0, columns), (rows, 0)])
+    return upper + jnp.swapaxes(upper, -1, -2)
+
+
 def _svd_rule(doubts, eqn, rays):
-    """The JVP, refused where singular values coincide or vanish."""
+    """The JVP; where singular values coincide or vanish, the slopes of these alone.
+
+    Example: those of diag(1, 1) along diag(1, −3) have the slopes 1 and −3, and their
+    sum has −2; those of 0 along diag(1, −3) have 3 and 1.
+    """
     (matrix,) = rays
     bind = lambda a: tuple(eqn.primitive.bind(a, **eqn.params))
     outs, slopes = jax.jvp(bind, (matrix.value,), (matrix.first(),))
@@ -69,8 +90,16 @@ def _svd_rule(doubts, eqn, rays):
     equal = jnp.any(jnp.diff(group, axis=-1) == 0, axis=-1)
     near = 16 * values.shape[-1] * jnp.finfo(values.dtype).eps * scale
     open_ = equal | (values[..., -1] <= near)
-    rays_out = []
-    for value, slope in zip(outs, slopes, strict=True):
+    if jnp.iscomplexobj(matrix.value):
+        where = jnp.broadcast_to(open_[..., None], values.shape)
+        slope = doubts.poison(slopes[0], where, Doubt.SINGULAR)
+    else:
+        roots, vectors = jnp.linalg.eigh(_dilated(matrix.value))
+        slope, _ = _eigenvalue_slopes(vectors, roots, _dilated(matrix.first()))
+        slope = slope[..., ::-1][..., : values.shape[-1]]
+        slope = jnp.where(open_[..., None], slope, slopes[0])
+    rays_out = [Ray(values, slope, unknown(values))]
+    for value, slope in zip(outs[1:], slopes[1:], strict=True):
         where = lax.expand_dims(open_, range(open_.ndim, value.ndim))
         where = jnp.broadcast_to(where, value.shape)
         slope = doubts.poison(slope, where, Doubt.SINGULAR)

@@ -24,6 +24,7 @@ import jax.numpy as jnp
 from bregjax._typing import Array
 from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.outcome import FlatFunction
+from bregjax.convex._solvers.packing import packed_loop, select_stack
 
 
 class Verdict(NamedTuple):
@@ -34,12 +35,14 @@ class Verdict(NamedTuple):
         boundary: The gap falls to nothing.
         rising: It falls like 1 / s: f* = +∞ if this is the boundary.
         edge: The domain of f ends while the objective still rises.
+        fast: The gap falls faster than 1 / s: f* is finite if this is the boundary.
     """
 
     outside: Array
     boundary: Array
     rising: Array
     edge: Array
+    fast: Array
 
 
 class Ray(NamedTuple):
@@ -63,6 +66,7 @@ class Ray(NamedTuple):
     interior: Array  # some gap is negative
     positive: Array  # all gaps are above rounding
     quarters: Array  # how often in a row the gap has become about a quarter
+    fast: Array  # a gap far above rounding has become much less than a quarter
 
 
 def new_rays(reach: Array) -> Ray:
@@ -87,13 +91,17 @@ def new_rays(reach: Array) -> Ray:
         interior=~yes,
         positive=yes,
         quarters=jnp.zeros(reach.shape, jnp.int32),
+        fast=~yes,
     )
 
 
 def unfinished(ray: Ray, index: Array) -> Array:
     """Which rays need another point after `index` of them."""
     ended = jnp.isfinite(ray.outer)
-    apart = ray.outer - ray.inner > 4 * jnp.finfo(ray.outer.dtype).eps * ray.outer
+    apart = (
+        ray.outer - ray.inner
+        > thresholds.APART * jnp.finfo(ray.outer.dtype).eps * ray.outer
+    )
     last = jnp.where(ended & apart, thresholds.BISECTIONS, 0)
     going = ~ended | apart
     return ~ray.interior & going & (index < thresholds.POINTS + last)
@@ -113,6 +121,7 @@ def extend(ray: Ray, value: Array, gap: Array, noise: Array) -> Ray:
     compared = gallop & (ray.seen > 0) & (before > thresholds.VISIBLE * loudest)
     low, high = thresholds.QUARTER
     quarter = (gap >= low * before) & (gap <= high * before)
+    sharp = gallop & (ray.seen > 0) & (before > thresholds.SHARP * loudest)
     quarters = jnp.where(quarter, ray.quarters + 1, 0)
 
     def keep(new: Array, old: Array) -> Array:
@@ -132,6 +141,7 @@ def extend(ray: Ray, value: Array, gap: Array, noise: Array) -> Ray:
         interior=ray.interior | (finite & (gap < -thresholds.VISIBLE * noise)),
         positive=ray.positive & (~finite | visible),
         quarters=jnp.where(compared, quarters, ray.quarters).astype(jnp.int32),
+        fast=ray.fast | (sharp & (jnp.abs(gap) < low * before)),
     )
 
 
@@ -142,14 +152,14 @@ def judge(ray: Ray) -> Verdict:
     last, previous = ray.gaps
     # A direction with roundings in it may leave the domain very far out.
     way = ray.first * 4.0 ** (thresholds.TRAVELLED - 2)
-    lost = 1 / (8 * jnp.finfo(way.dtype).eps)
+    lost = thresholds.LOST / jnp.finfo(way.dtype).eps
     endless = ray.outer > jnp.minimum(thresholds.BEYOND * way, lost)
     endless = endless | ray.overflow
     # A gap that falls like 1 / s loses a factor 4 over one point.
-    level = (last > 0.5 * previous) & (ray.final > 0.5 * last)
+    level = (last > thresholds.LEVEL * previous) & (ray.final > thresholds.LEVEL * last)
     outside = ~ray.interior & ray.positive & level & reached & endless
     # Against the rounding nearer by as well: that of a slope near 0 is very small.
-    vanished = jnp.maximum(last, previous) <= 16 * ray.loudest
+    vanished = jnp.maximum(last, previous) <= thresholds.VANISHED * ray.loudest
     falls = ~level | (last <= thresholds.VISIBLE * ray.noise[0])
     boundary = ~ray.interior & ~outside & falls & (beyond | (reached & vanished))
     # Far out, an end without curvature before it may be an overflow.
@@ -157,7 +167,7 @@ def judge(ray: Ray) -> Verdict:
     near = ray.outer <= thresholds.FAR_EDGE
     edge = ~ray.interior & ~endless & ray.positive & (near | bent)
     rising = ray.quarters >= thresholds.QUARTERS
-    return Verdict(outside, boundary, rising, edge)
+    return Verdict(outside, boundary, rising, edge, ray.fast)
 
 
 def ray_test(
@@ -210,12 +220,18 @@ def ray_test(
         return index + 1, jax.tree.map(keep, longer, rays)
 
     rays = new_rays(jnp.broadcast_to(reach, clean.shape))
-    _, rays = jax.lax.while_loop(more, look, (jnp.asarray(0, jnp.int32), rays))
+    _, rays = packed_loop(more, look, (jnp.asarray(0, jnp.int32), rays))
     verdict = judge(rays)
     # A ray that comes to an end proves nothing: any other evidence counts for more.
-    boundary = jnp.any(needed & verdict.boundary)
-    outside = needed & verdict.outside
-    outside = jnp.any(outside & jnp.isinf(rays.outer)) | (jnp.any(outside) & ~boundary)
-    boundary = boundary & ~outside
-    rising = jnp.any(needed & verdict.boundary & verdict.rising)
-    return Verdict(outside, boundary, rising, jnp.any(needed & verdict.edge))
+    flags = (
+        verdict.outside & jnp.isinf(rays.outer),
+        verdict.outside,
+        verdict.boundary,
+        verdict.boundary & verdict.rising,
+        verdict.edge,
+        verdict.boundary & verdict.fast,
+    )
+    some = jnp.any(needed[None] & select_stack(flags), axis=1)
+    endless, outside, boundary, rising, edge, fast = some
+    outside = endless | (outside & ~boundary)
+    return Verdict(outside, boundary & ~outside, rising, edge, fast)

@@ -34,7 +34,7 @@ class Certificate(NamedTuple):
         passed: Whether the value is right.
         near: Whether y, to its rounding, has a maximiser next to the point.
         value: f at the point, with less rounding than one evaluation.
-        measured: Whether the rounding of that is small against f on the way.
+        measured: Whether the rounding of that is small.
         residual: y − ∇f(θ) without its overcomplete part, shape ``[n]``.
         allowed: The error of the value that counts as converged.
     """
@@ -55,7 +55,7 @@ def certified(f: FlatFunction, state: State, y: Array) -> Certificate:
     # No curvature at all is right along a coordinate that f is affine in, and only
     # there.
     null = product(frame.dual.T, frame.null)
-    affine = jnp.any(null**2 > 0.5, axis=1)
+    affine = jnp.any(null**2 > thresholds.MOSTLY, axis=1)
     curved = jnp.all((diagonal(point.curvature) > 0) | affine)
     steady = (
         curved & look.firm & (look.change <= thresholds.AGREEMENT**2) & (look.num > 0)
@@ -65,7 +65,9 @@ def certified(f: FlatFunction, state: State, y: Array) -> Certificate:
     error = (jnp.sqrt(decrement) + jnp.sqrt(look.blur)) ** 2
     # A decrement above its rounding that steps don't bring down has a wrong Hessian.
     size = value_tolerance(theta.dtype) * terms(y, theta, point.value, point.gradient)
-    low = decrement <= jnp.maximum(100 * look.blur, 1e-3 * size)
+    low = decrement <= jnp.maximum(
+        thresholds.ROUNDED * look.blur, thresholds.SETTLED_SHARE * size
+    )
     held = state.walls.held
 
     def bend(move: Array) -> Array:
@@ -78,13 +80,14 @@ def certified(f: FlatFunction, state: State, y: Array) -> Certificate:
     slope = jnp.where(held, 0, point.gradient)
     value, deviation = steadied(unheld, theta, point.value, slope, bend)
     uncertain = thresholds.CERTAINTY * deviation
-    exact = error / 2 + uncertain <= 1.5 * size
+    exact = error / 2 + uncertain <= thresholds.EXACT * size
     exact = exact | ((error <= size) & (uncertain <= thresholds.UNIT * eps))
     return Certificate(
         passed=steady & low & (error <= size) & exact,
         near=steady & (decrement < thresholds.NEAR),
         value=value,
-        measured=uncertain <= jnp.maximum(1.5 * size, 4 * eps * state.course.scale),
+        measured=uncertain
+        <= jnp.maximum(thresholds.EXACT * size, thresholds.UNIT * eps),
         residual=product(frame.dual, state.way.residual),
         allowed=size,
     )

@@ -17,9 +17,8 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from bregjax._typing import Array
+from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.outcome import FlatFunction
-
-NULL_PROBES = (1.0, -1.0, 10.0, -10.0)
 
 
 def product(left: Array, right: Array) -> Array:
@@ -33,6 +32,11 @@ def diagonal(matrix: Array) -> Array:
     return jnp.sum(jnp.where(on, matrix, 0), axis=0)
 
 
+def cholesky(matrix: Array) -> Array:
+    """Lower Cholesky factor of a matrix that is symmetric as it is."""
+    return jax.lax.linalg.cholesky(matrix, symmetrize_input=False)
+
+
 class Scaled(NamedTuple):
     """Hessian with unit diagonal, and the projector on its overcomplete directions."""
 
@@ -41,27 +45,22 @@ class Scaled(NamedTuple):
     null: Array  # Q, zero columns included, [n, n]
 
 
-def orthonormal(columns: Array, keep: Array) -> Array:
-    """Orthonormal basis of the kept columns [n, n]; the others become zero.
+def orthonormal(columns: Array) -> Array:
+    """Orthonormal basis of the columns [n, n] that aren't zero; zero columns stay.
 
     By the Cholesky factor of the Gram matrix: many times faster than a QR of the same
     size. The result lies in the span of the columns whatever the factor loses, which
     is all that C + QQᵀ needs.
     """
-    eps = jnp.finfo(columns.dtype).eps
-    columns = jnp.where(keep[None, :], columns, 0)
-    norms = jnp.sqrt(jnp.sum(columns**2, axis=0))
-    columns = columns / jnp.where(norms > 0, norms, 1)[None, :]
+    n, eps = columns.shape[0], jnp.finfo(columns.dtype).eps
     gram = product(columns.T, columns)
     # The ridge keeps the factor finite where columns have become parallel.
-    ridge = jnp.where(keep, 8 * columns.shape[0] * eps, 1.0).astype(columns.dtype)
-    factor = jnp.linalg.cholesky(gram + jnp.diag(ridge))
-    return solve_triangular(factor, columns.T, lower=True).T
+    stiff = jnp.where(gram > 0, (1 + thresholds.NULL * n * eps) * gram, 1)
+    gram = jnp.where(jnp.eye(n, dtype=bool), stiff, gram)
+    return solve_triangular(cholesky(gram), columns.T, lower=True).T
 
 
-def null_basis(
-    gradient: FlatFunction, start: Array, slope: Array, curvature: Array
-) -> Array:
+def null_basis(f: FlatFunction, start: Array, slope: Array, curvature: Array) -> Array:
     """Overcomplete directions N [n, n]: orthonormal columns, zero where there is none.
 
     Candidates are the null vectors of the scaled Hessian at `start`. A general convex
@@ -73,31 +72,25 @@ def null_basis(
     scale = jnp.sqrt(diagonal(curvature))
     scale = jnp.where(scale > 0, scale, 1)
     weights, vectors = jnp.linalg.eigh(curvature / jnp.outer(scale, scale))
-    candidate = weights <= 8 * n * eps
-    columns = jax.lax.fori_loop(  # twice is enough
-        0,
-        2,
-        lambda _, columns: orthonormal(columns, candidate),
-        vectors / scale[:, None],
-    )
+    candidate = weights <= thresholds.NULL * n * eps
+    # Weights ascend: the candidates come first, and the first columns span them.
+    columns = jnp.where(candidate[None], jnp.linalg.qr(vectors / scale[:, None])[0], 0)
 
-    def probe(candidate: Array) -> Array:
-        def moves(length: Array) -> Array:
-            def along(column: Array) -> Array:
-                there = gradient(start + length * column)
-                noise = jnp.sum((jnp.abs(slope) + jnp.abs(there)) * jnp.abs(column))
-                change = jnp.sum((there - slope) * column)
-                return ~(jnp.abs(change) <= 100 * eps * noise)
+    # Moved along all candidates at once: along an affine one the slope stays the same
+    # whatever the others do.
+    order = jnp.arange(n, dtype=start.dtype)
+    way = product(columns, 1 + jnp.sin(1 + 12.9898 * order) / 2)
 
-            return jax.vmap(along, in_axes=1)(columns)
+    def moves(length: Array) -> Array:
+        value, there = jax.value_and_grad(f)(start + length * way)
+        change = product(columns.T, there - slope)
+        noise = product(jnp.abs(columns.T), jnp.abs(slope) + jnp.abs(there))
+        # Past a domain that ends a guarded f has a slope of 0, and is not affine.
+        same = jnp.abs(change) <= thresholds.OFF_HULL * eps * noise
+        return ~(same & jnp.isfinite(value))
 
-        lengths = jnp.asarray(NULL_PROBES, start.dtype)
-        return candidate & ~jnp.any(jax.lax.map(moves, lengths), axis=0)
-
-    null = jax.lax.cond(
-        jnp.any(candidate), probe, lambda candidate: candidate, candidate
-    )
-    return jnp.where(null[None, :], columns, 0)
+    moving = jax.vmap(moves)(jnp.asarray(thresholds.NULL_PROBES, start.dtype))
+    return jnp.where(jnp.any(moving, axis=0)[None], 0, columns)
 
 
 def gauge(step: Array, null: Array) -> Array:
@@ -109,22 +102,22 @@ def scaled_hessian(curvature: Array, scale: Array, null: Array) -> Scaled:
     """C + QQᵀ for the given D; the work for Q is skipped where N is empty."""
     matrix = curvature / jnp.outer(scale, scale)
     matrix = (matrix + matrix.T) / 2
-    keep = jnp.any(null != 0, axis=0)
 
     def fill(null: Array) -> tuple[Array, Array]:
-        basis = orthonormal(scale[:, None] * null, keep)
+        basis = orthonormal(scale[:, None] * null)
         return basis, product(basis, basis.T)
 
     def empty(null: Array) -> tuple[Array, Array]:
         return null, null
 
-    basis, projector = jax.lax.cond(jnp.any(keep), fill, empty, null)
+    basis, projector = jax.lax.cond(jnp.any(null != 0), fill, empty, null)
     return Scaled(scale, matrix + projector, basis)
 
 
 def ridge_cholesky(matrix: Array) -> Array:
     """Cholesky factor of matrix + δI, δ the first of 4 eps·30^k that makes it finite.
 
+    Those are `RIDGE` and `STIFFER` of the thresholds.
     A ridge and not a cut-off of eigenvalues: a direction of eigenvalue μ is slowed to
     the rate δ / (μ + δ), never lost, and the fixed point of the iteration stays.
     """
@@ -132,17 +125,17 @@ def ridge_cholesky(matrix: Array) -> Array:
     identity = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
 
     def attempt(ridge: Array) -> Array:
-        return jnp.linalg.cholesky(matrix + ridge * identity)
+        return cholesky(matrix + ridge * identity)
 
     def failed(state: tuple[Array, Array]) -> Array:
         ridge, factor = state
         return ~jnp.all(jnp.isfinite(factor)) & (ridge < 1)
 
     def stiffen(state: tuple[Array, Array]) -> tuple[Array, Array]:
-        ridge = 30 * state[0]
+        ridge = thresholds.STIFFER * state[0]
         return ridge, attempt(ridge)
 
-    first = jnp.asarray(4 * eps / 30, matrix.dtype)
+    first = jnp.asarray(thresholds.RIDGE * eps / thresholds.STIFFER, matrix.dtype)
     nothing = jnp.full_like(matrix, jnp.inf)
     return jax.lax.while_loop(failed, stiffen, (first, nothing))[1]
 

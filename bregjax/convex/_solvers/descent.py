@@ -21,6 +21,7 @@ from bregjax.convex._solvers.direction import Direction, newton_direction, resol
 from bregjax.convex._solvers.frame import Frame, first_frame, measure, whiten
 from bregjax.convex._solvers.line_search import search_length
 from bregjax.convex._solvers.outcome import FlatFunction, Point
+from bregjax.convex._solvers.packing import packed_loop, totals
 from bregjax.convex._solvers.rounding import jitter
 from bregjax.convex._solvers.walls import Walls, free_way, hold, no_walls
 
@@ -58,13 +59,27 @@ class Course(NamedTuple):
     cramped: Array  # steps in a row that had to be cut short
 
 
+class Sums(NamedTuple):
+    """Sums over coordinates at a new point; of flags, how many are up."""
+
+    noise: Array  # rounding of the slope along the ray
+    inner: Array  # <y, θ>
+    size: Array  # Σ|y_i θ_i|
+    loose: Array  # variances that are still changing
+    inexact: Array  # residuals above rounding
+    drift: Array  # share of λ² of what is loose
+    blind: Array  # rounding of that
+    broken: Array  # components of the step that are not finite
+    held: Array
+    unresolved: Array
+
+
 class State(NamedTuple):
     """Carry of the Newton loop: the next point is θ + length·step."""
 
     point: Point
     frame: Frame
     walls: Walls
-    guard: Array  # [n], H_ii under which the next point counts as saturated
     way: Direction
     length: Array
     course: Course
@@ -85,16 +100,18 @@ def descend(
         raw, length = _move(f, state, looking)
         before = diagonal(state.point.curvature)
         may = ~(rooted | state.frame.fitted)
-        walls, point = hold(state.walls, raw, before, y, may)
+        moved = raw.theta - state.point.theta
+        walls, point = hold(state.walls, raw, moved, before, y, may)
         walls = _select(looking, state.walls, walls)
         way, scaled, factor = newton_direction(point, y, state.frame, looking)
-        reason, course = _assess(state, point, length, way, y)
+        sums = _sums(state, point, walls, way, y)
+        reason, course = _assess(state, point, length, way, sums)
         resting = (reason == Reason.AT_FLOOR) | (reason == Reason.DRIFTING)
         resting = resting | (walls.age >= thresholds.WALL_STEPS)
         push = (
             resting
             & (reason != Reason.STUCK)
-            & jnp.any(walls.held)
+            & (sums.held > 0)
             & ~walls.pushed
             & ~looking
         )
@@ -102,10 +119,10 @@ def descend(
         last = (reason == Reason.RUNNING) & (state.num_steps + 1 >= max_steps)
         reason = jnp.where(last, Reason.OUT_OF_STEPS, reason)
 
-        noise = eps * jnp.sum((jnp.abs(y) + jnp.abs(point.gradient)) * jnp.abs(way.ray))
-        at_floor = way.decrement <= 64 * noise
+        at_floor = way.decrement <= thresholds.QUIET * sums.noise
         stop = looking | push | (reason != Reason.RUNNING)
-        length, wall = search_length(f, point, y, way, at_floor, stop)
+        terms = sums.inner, sums.size
+        length, wall = search_length(f, point, y, way, terms, at_floor, stop)
         walls, way, length = _feel(f, point, walls, way, length, wall, push)
         halted = length >= thresholds.LONG_STEP
         halted = jnp.where(halted, Reason.DRIFTING, Reason.STUCK)
@@ -114,11 +131,11 @@ def descend(
         reason = jnp.where(reason == Reason.RUNNING, halted, reason)
 
         pivot = jnp.min(diagonal(factor)) ** 2
-        visible = way.decrement > eps**2 * course.scale
+        visible = way.decrement > thresholds.INVISIBLE * eps**2 * course.scale
         # A pivot may miss a direction; a long drift has lost one, or will.
         worn = ~(pivot > thresholds.WORN * eps**0.5)
         worn = worn | (course.steady >= thresholds.LONG_DRIFT)
-        worn = worn & jnp.all(resolved(point, state.frame)) & ~jnp.any(walls.held)
+        worn = worn & (sums.unresolved == 0) & (sums.held == 0)
         worn = state.frame.fitted | worn
         refit = ~looking & (reason == Reason.RUNNING) & visible & worn
         seen = whiten(
@@ -128,9 +145,6 @@ def descend(
         )  # fmt: skip
         blurred = (reason == Reason.RUNNING) & (seen.blur > thresholds.BLUR)
         reason = jnp.where(blurred, Reason.BLURRED, reason)
-        point = seen.point
-        sure = resolved(point, seen.frame) & ~walls.held
-        least = jnp.where(sure, 1e-4 * diagonal(point.curvature), -jnp.inf)
         # The step of the Hessian as it is: the first look may have a lifted one's.
         look = Look(
             num=state.look.num + 1,
@@ -142,10 +156,9 @@ def descend(
         )
         look = _select(looking, look, state.look._replace(step=way.step))
         new = State(
-            point=point,
+            point=seen.point,
             frame=seen.frame,
             walls=walls,
-            guard=least,
             way=way,
             length=length,
             course=course,
@@ -160,7 +173,7 @@ def descend(
         looks = ~skip & (state.look.num < thresholds.LOOKS)
         return (state.reason == Reason.RUNNING) | looks
 
-    last = jax.lax.while_loop(going, advance, _begin(warm, y, null, skip))
+    last = packed_loop(going, advance, _begin(warm, y, null, skip))
     return last._replace(num_steps=jnp.maximum(last.num_steps, 0))
 
 
@@ -175,7 +188,6 @@ def _begin(warm: Array, y: Array, null: Array, skip: Array) -> State:
         point=Point(warm, zero, none, jnp.zeros((y.size, y.size), y.dtype)),
         frame=first_frame(null),
         walls=no_walls(warm),
-        guard=jnp.full_like(y, -jnp.inf),
         way=Direction(none, none, none, zero, none),
         length=zero,
         course=Course(
@@ -192,50 +204,69 @@ def _begin(warm: Array, y: Array, null: Array, skip: Array) -> State:
     )
 
 
-def _assess(
-    state: State, point: Point, length: Array, way: Direction, y: Array
-) -> tuple[Array, Course]:
-    """Whether to stop at the new point, and the course so far."""
-    eps, course = jnp.finfo(y.dtype).eps, state.course
+def _sums(state: State, point: Point, walls: Walls, way: Direction, y: Array) -> Sums:
+    eps = jnp.finfo(y.dtype).eps
     variances = diagonal(point.curvature)
     before = diagonal(state.point.curvature)
     magnitude = jnp.abs(y) + jnp.abs(point.gradient)
-    noise = eps * jnp.sum(magnitude * jnp.abs(way.ray))
-    scale = jnp.abs(point.value) + jnp.sum(jnp.abs(y * point.theta))
+    spread = eps * jnp.sqrt(product(state.frame.basis.T**2, magnitude**2))
+    inner = y * point.theta
+    # Scale-free, and what tells convergence from a drift to infinity, where the
+    # decrement and the residual vanish as well.
+    loose = jnp.abs(variances - before) > thresholds.SETTLED * before
+    return Sums(
+        *totals(
+            eps * magnitude * jnp.abs(way.ray),
+            inner,
+            jnp.abs(inner),
+            loose,
+            ~(jnp.abs(way.residual) <= spread),
+            jnp.where(loose, jnp.abs(way.residual * way.local), 0),
+            jnp.where(loose, spread * jnp.abs(way.local), 0),
+            ~jnp.isfinite(way.step),
+            walls.held,
+            ~resolved(point, state.frame),
+        )
+    )
+
+
+def _assess(
+    state: State, point: Point, length: Array, way: Direction, sums: Sums
+) -> tuple[Array, Course]:
+    """Whether to stop at the new point, and the course so far."""
+    eps, course = jnp.finfo(length.dtype).eps, state.course
+    noise, drift = sums.noise, sums.drift
+    scale = jnp.abs(point.value) + sums.size
     scale = jnp.where(jnp.isfinite(scale), scale, 0)
     scale = jnp.maximum(course.scale, scale)
 
-    # Scale-free, and what tells convergence from a drift to infinity, where the
-    # decrement and the residual vanish as well.
-    moved = length >= 0.25
-    loose = jnp.abs(variances - before) > thresholds.SETTLED * before
-    settled = moved & ~jnp.any(loose)
-    spread = jnp.sqrt(product(state.frame.basis.T**2, magnitude**2))
-    exact = jnp.all(jnp.abs(way.residual) <= eps * spread)
-    low = way.decrement <= jnp.maximum(32 * eps * scale, 64 * noise)
-    lower = way.decrement < 0.7 * course.best
+    moved = length >= thresholds.MOVED
+    settled = moved & (sums.loose == 0)
+    quiet_noise = thresholds.QUIET * noise
+    nothing = thresholds.EXHAUSTED * eps**3 * scale
+    floor = jnp.maximum(thresholds.FLOOR * eps * scale, quiet_noise)
+    low = way.decrement <= floor
+    lower = way.decrement < thresholds.PROGRESS * course.best
     idle = jnp.where(lower | ~settled | ~low, 0, course.idle + 1).astype(jnp.int32)
 
     # Coordinates that still drift have nothing more to give, or are all rounding.
-    drift = jnp.sum(jnp.where(loose, jnp.abs(way.residual * way.local), 0))
     rest = way.decrement - drift
-    quiet = rest <= jnp.maximum(64 * noise, eps**3 * scale)
-    blind = drift <= eps * jnp.sum(jnp.where(loose, spread * jnp.abs(way.local), 0))
-    adrift = moved & jnp.any(loose)
-    drifting = adrift & (((drift <= eps**3 * scale) & quiet) | blind)
+    quiet = rest <= jnp.maximum(quiet_noise, nothing)
+    blind = drift <= sums.blind
+    adrift = moved & (sums.loose > 0)
+    drifting = adrift & (((drift <= nothing) & quiet) | blind)
     # A logarithm's decrement stays the same all the way to infinity.
     peak = jnp.fmax(course.peak, way.decrement)
-    same = (way.decrement > 0.7 * state.way.decrement) & (
-        way.decrement > eps**0.75 * peak
+    same = way.decrement > thresholds.PROGRESS * state.way.decrement
+    same = same & (way.decrement > thresholds.PEAK_SHARE * eps**0.75 * peak)
+    full = length >= thresholds.FULL_STEP
+    steady = course.steady + jnp.where(full, jnp.where(same, 1, -1), 0)
+    cramped = jnp.where(length < thresholds.CRAMPED, course.cramped + 1, 0).astype(
+        jnp.int32
     )
-    steady = course.steady + jnp.where(length >= 0.9, jnp.where(same, 1, -1), 0)
-    cramped = jnp.where(length < 0.1, course.cramped + 1, 0).astype(jnp.int32)
-    broken = ~(
-        jnp.isfinite(point.value)
-        & jnp.isfinite(way.decrement)
-        & jnp.all(jnp.isfinite(way.step))
-    )
-    done = settled & (exact | (idle >= thresholds.IDLE_STEPS))
+    finite = jnp.isfinite(point.value) & jnp.isfinite(way.decrement)
+    broken = ~finite | (sums.broken > 0)
+    done = settled & ((sums.inexact == 0) | (idle >= thresholds.IDLE_STEPS))
     reason = jnp.select(
         [broken, done, drifting, cramped > thresholds.MAX_CRAMPED],
         [
@@ -249,7 +280,7 @@ def _assess(
         scale=scale,
         idle=idle,
         peak=peak,
-        steady=jnp.clip(steady, 0, 8).astype(jnp.int32),
+        steady=jnp.clip(steady, 0, thresholds.MAX_STEADY).astype(jnp.int32),
         cramped=cramped,
     )
 
@@ -290,6 +321,8 @@ def _move(f: FlatFunction, state: State, looking: Array) -> tuple[Point, Array]:
     the Newton point moved by a few roundings.
     """
     theta, step = state.point.theta, state.way.step
+    sure = resolved(state.point, state.frame) & ~state.walls.held
+    least = thresholds.SATURATED * diagonal(state.point.curvature)
     around = jitter(theta + state.look.step, state.look.num)
     around = jnp.where(state.walls.held, theta, around)
 
@@ -299,12 +332,13 @@ def _move(f: FlatFunction, state: State, looking: Array) -> tuple[Point, Array]:
 
     def collapsed(carry: tuple[Array, Array, Point]) -> Array:
         length, first, point = carry
-        fell = jnp.any(diagonal(point.curvature) < state.guard)
-        bad = fell | ~jnp.all(jnp.isfinite(point.curvature))
-        return first | (bad & ~looking & (length > 2.0**-40))
+        fell = sure & (diagonal(point.curvature) < least)
+        finite = jnp.all(jnp.isfinite(point.curvature), axis=0)
+        bad = jnp.any(fell | ~finite)
+        return first | (bad & ~looking & (length > thresholds.SHORTEST))
 
     def shorten(carry: tuple[Array, Array, Point]) -> tuple[Array, Array, Point]:
-        length = jnp.where(carry[1], carry[0], carry[0] / 8)
+        length = jnp.where(carry[1], carry[0], carry[0] / thresholds.SHORTER)
         return length, jnp.zeros_like(carry[1]), evaluate(length)
 
     length, _, point = jax.lax.while_loop(

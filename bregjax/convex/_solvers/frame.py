@@ -18,6 +18,7 @@ from jax.scipy.linalg import solve_triangular
 from bregjax._typing import Array
 from bregjax.convex._solvers.dense import Scaled, product
 from bregjax.convex._solvers.outcome import FlatFunction, Point
+from bregjax.convex._solvers.packing import totals
 
 
 class Frame(NamedTuple):
@@ -106,12 +107,13 @@ def whiten(
         white_residual = product(inverse, residual)
         eps = jnp.finfo(y.dtype).eps
         rounding = eps * (jnp.abs(y) + jnp.abs(point.gradient))
+        blur, change = totals((rounding[:, None] * basis) ** 2, change**2)
         new = Frame(basis, dual, frame.null, jnp.ones_like(frame.fitted))
         return Whitening(
             point._replace(curvature=jnp.where(refit, white, point.curvature)),
             jax.tree.map(lambda new, old: jnp.where(refit, new, old), new, frame),
-            jnp.sum((rounding[:, None] * basis) ** 2),
-            jnp.sum(change**2),
+            blur,
+            change,
             jnp.sum(white_residual**2),
             product(basis, white_residual),
         )

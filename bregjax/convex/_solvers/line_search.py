@@ -9,6 +9,7 @@ from bregjax._typing import Array
 from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.direction import Direction
 from bregjax.convex._solvers.outcome import FlatFunction, Point
+from bregjax.convex._solvers.packing import packed_loop, totals
 
 
 class Search(NamedTuple):
@@ -27,6 +28,7 @@ def search_length(
     point: Point,
     y: Array,
     way: Direction,
+    terms: tuple[Array, Array],
     at_floor: Array,
     skip: Array,
 ) -> tuple[Array, Array]:
@@ -38,28 +40,40 @@ def search_length(
 
     Also the length at which f is not finite, if the objective still falls steeply next
     to it; +∞ elsewhere. The step ends well before such a wall.
+
+    `terms` are <y, θ> and Σ|y_i θ_i| at the point.
     """
     eps = jnp.finfo(y.dtype).eps
-    objective = point.value - jnp.sum(y * point.theta)
-    scale = jnp.abs(point.value) + jnp.sum(jnp.abs(y * point.theta))
+    objective = point.value - terms[0]
+    scale = jnp.abs(point.value) + terms[1]
     # Self-concordance allows this length; it is the lower end of the first bracket.
     cautious = 1 / (1 + jnp.sqrt(jnp.maximum(way.decrement, 0)))
 
     def probe(state: Search) -> Search:
         theta = point.theta + state.length * way.step
         value, slope = jax.value_and_grad(f)(theta)
-        ratio = jnp.sum((slope - y) * way.ray) / way.decrement
-        finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(slope))
-        terms = scale + jnp.abs(value) + jnp.sum(jnp.abs(y * theta))
-        rose = value - jnp.sum(y * theta) > objective + 32 * eps * terms
+        inner = y * theta
+        along, inner, size, infinite = totals(
+            (slope - y) * way.ray, inner, jnp.abs(inner), ~jnp.isfinite(slope)
+        )
+        ratio = along / way.decrement
+        finite = jnp.isfinite(value) & (infinite == 0)
+        size = scale + jnp.abs(value) + size
+        # Where f is small it may still carry the roundings of 1: log(1 − 1e-9).
+        noise = eps * (thresholds.ROSE * size + thresholds.UNIT)
+        rose = value - inner > objective + noise
         # A slope below that at 0 contradicts convexity: f was left silently.
-        steep = ~at_floor & ((ratio > 0.5) | (ratio < -1.01))
+        steep = ~at_floor & (
+            (ratio > thresholds.LONG) | (ratio < thresholds.NOT_CONVEX)
+        )
         over = ~finite | rose | steep
         short = ~over & ~at_floor & (ratio < thresholds.SHORT)
 
         low = jnp.where(short, state.length, state.short)
         high = jnp.where(over, state.length, state.over)
-        floor = jnp.maximum(low, jnp.where(2 * cautious < high, cautious, high / 16))
+        floor = jnp.maximum(
+            low, jnp.where(2 * cautious < high, cautious, high / thresholds.CUT)
+        )
         between = jnp.sqrt(floor * high)
         length = jnp.where(jnp.isinf(high), 2 * state.length, between)
         enough = ~over & (~short | (high <= 2 * low))
@@ -77,7 +91,7 @@ def search_length(
         num=jnp.asarray(0, jnp.int32),
         done=skip,
     )
-    end = jax.lax.while_loop(
+    end = packed_loop(
         lambda state: ~state.done & (state.num < thresholds.MAX_SEARCH), probe, begin
     )
     length = jnp.where(end.done, end.length, end.short)

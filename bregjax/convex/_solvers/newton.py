@@ -1,6 +1,5 @@
 """Conjugate by a damped Newton method on the dense Hessian: the answer and its code."""
 
-import jax
 import jax.numpy as jnp
 
 from bregjax._result import Result
@@ -8,7 +7,7 @@ from bregjax._typing import Array
 from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.boundary import Verdict, ray_test
 from bregjax.convex._solvers.certificate import Certificate, certified
-from bregjax.convex._solvers.dense import gauge, null_basis, product
+from bregjax.convex._solvers.dense import diagonal, gauge, null_basis, product
 from bregjax.convex._solvers.descent import Reason, State, descend
 from bregjax.convex._solvers.frame import first_frame, measure
 from bregjax.convex._solvers.outcome import (
@@ -18,6 +17,7 @@ from bregjax.convex._solvers.outcome import (
     first_of,
     inner_product,
 )
+from bregjax.convex._solvers.packing import totals
 from bregjax.convex._solvers.walls import at_edge
 
 
@@ -25,17 +25,17 @@ def minimise(
     f: FlatFunction, start: Array, warm: Array, y: Array, max_steps: int
 ) -> Outcome:
     """Solve ∇f(θ) = y from `warm`; `start` tells the overcomplete directions."""
-    gradient = jax.grad(f)
     eps = jnp.finfo(y.dtype).eps
     begin = measure(f, start, first_frame(jnp.zeros((y.size, y.size), y.dtype)))
     anchor = begin.gradient
-    null = null_basis(gradient, start, anchor, begin.curvature)
+    null = null_basis(f, start, anchor, begin.curvature)
 
     # y off the affine hull of the mean domain by more than rounding: no θ will do.
     off_hull = product(null.T, y - anchor)
-    magnitude = jnp.sqrt(jnp.sum(y**2)) + jnp.sqrt(jnp.sum(anchor**2))
-    outside_hull = jnp.sqrt(jnp.sum(off_hull**2)) > 100 * eps * magnitude
-    invalid = ~jnp.all(jnp.isfinite(y))
+    off, length, other, bad = totals(off_hull**2, y**2, anchor**2, ~jnp.isfinite(y))
+    invalid = bad > 0
+    magnitude = jnp.sqrt(length) + jnp.sqrt(other)
+    outside_hull = jnp.sqrt(off) > thresholds.OFF_HULL * eps * magnitude
 
     skip = invalid | outside_hull
     state = descend(f, warm, y, null, max_steps, skip=skip)
@@ -48,13 +48,15 @@ def minimise(
     # Where the objective rises by as much with each step, f* = +∞ on the boundary.
     decrement = state.way.decrement
     blurred = (state.reason == Reason.BLURRED) & (decrement < thresholds.FAR)
-    blurred = blurred | (check.near & (state.look.blur > thresholds.BLUR / 16))
-    steady = state.course.steady >= 2
+    blurred = blurred | (check.near & (state.look.blur > thresholds.BLUR_NEAR))
+    steady = state.course.steady >= thresholds.LOGARITHMIC
     rising = ((steady & verdict.rising) | blurred) & ~held
-    limit = jnp.maximum(check.allowed, eps**2 * state.course.scale)
-    at_limit = (decrement <= limit) | (state.reason == Reason.DRIFTING)
+    limit = jnp.maximum(check.allowed, thresholds.UNIT * eps)
+    # By the Hessians around it, too: what is inside must have been solved. NaN where
+    # a Hessian without curvature has no factor says nothing.
+    at_limit = jnp.fmax(decrement, state.look.decrement) <= limit
     falling = verdict.boundary & ~check.near & (~held | edge)
-    finite = falling & ~(steady | verdict.rising)
+    finite = falling & verdict.fast & ~verdict.rising
     result = first_of(
         [
             (invalid, Result.INVALID),
@@ -90,18 +92,24 @@ def _rays(
 ) -> Verdict:
     """Verdict along what may be the direction of escape.
 
-    From the warm start: the way to the last point, the last step, the residual and the
-    step without its small components.
+    From the warm start: the way to the last point, the last step, the residual, the
+    step without its small components, the coordinates that it moves farthest, and the
+    way to the last point of those whose curvature there is nothing any more.
     """
     escape = gauge(state.point.theta - warm, state.frame.null)
     ray = jnp.where(jnp.isfinite(state.way.ray), state.way.ray, 0)
-    rays = jnp.stack([escape, ray, check.residual, _sparse(ray)])
+    far = jnp.abs(ray) / (1 + jnp.abs(state.point.theta))
+    drift = jnp.where(far > thresholds.ADRIFT * jnp.max(far), ray, 0)
+    variances = diagonal(state.point.curvature)
+    still = variances * escape**2 < thresholds.SPENT * jnp.finfo(y.dtype).eps ** 0.5
+    spent = jnp.where(still & ~state.frame.fitted, escape, 0)
+    rays = jnp.stack([escape, ray, check.residual, _sparse(ray), drift, spent])
     reach = jnp.max(jnp.abs(escape))
-    clean = jnp.asarray([False, False, False, True])
+    clean = jnp.asarray([False, False, False, True, True, True])
     return ray_test(f, y, warm, rays, clean, reach, lost)
 
 
 def _sparse(step: Array) -> Array:
     """Step less the components that rounding alone may have put there."""
     size = jnp.abs(step)
-    return jnp.where(size > 1e-3 * jnp.max(size), step, 0)
+    return jnp.where(size > thresholds.SPARSE * jnp.max(size), step, 0)

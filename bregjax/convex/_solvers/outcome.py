@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from bregjax._result import Result
 from bregjax._typing import Array
+from bregjax.convex._solvers.packing import totals
 
 FlatFunction = Callable[[Array], Array]
 
@@ -68,8 +69,11 @@ def terms(y: Array, theta: Array, value: Array, gradient: Array) -> Array:
     vanish, as for a log-sum-exp less log n at its centre.
     """
     eps = jnp.finfo(theta.dtype).eps
-    slack = jnp.sum((jnp.abs(y) + jnp.abs(gradient)) * (1 + jnp.abs(theta)))
-    return jnp.abs(jnp.sum(y * theta)) + jnp.abs(value) + eps * slack
+    # Near a solution ∇f is y; far from one, next to a wall, it may be anything.
+    slope = jnp.minimum(jnp.abs(gradient), 1 + jnp.abs(y))
+    slack = (jnp.abs(y) + slope) * (1 + jnp.abs(theta))
+    inner, slack = totals(y * theta, slack)
+    return jnp.abs(inner) + jnp.abs(value) + eps * slack
 
 
 def inner_product(left: Array, right: Array) -> tuple[Array, Array]:

@@ -29,6 +29,7 @@ from bregjax.convex._solvers.outcome import (
     terms,
     value_tolerance,
 )
+from bregjax.convex._solvers.packing import packed_loop
 from bregjax.convex._solvers.rounding import steadied
 
 
@@ -57,7 +58,7 @@ def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
     invalid = ~jnp.all(jnp.isfinite(y))
     state = _loop(slopes, warm, y, max_steps, skip=invalid)
     theta = state.theta
-    value, slope, curvature = slopes(theta, jnp.zeros(theta.shape, bool))
+    value, slope, curvature = f(theta), state.slope, state.curvature
     solved, error = _certified(slopes, y, theta, slope, curvature)
 
     lost = ~solved & ~invalid
@@ -208,7 +209,7 @@ def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> Stat
     def unfinished(state: State) -> Array:
         return jnp.any(state.active) & (state.num_steps < max_steps)
 
-    return jax.lax.while_loop(unfinished, advance, begin)
+    return packed_loop(unfinished, advance, begin)
 
 
 def _step(y: Array, slope: Array, curvature: Array) -> Array:
@@ -254,29 +255,35 @@ def _certified(
     divisor = jnp.maximum(curvature, tiny)
     steep = slope != 0
 
-    def bracketed(roundings: Array) -> tuple[Array, Array]:
-        noise = roundings * eps * (jnp.abs(y) + jnp.abs(slope))
-        reach = jnp.abs(y - slope) + noise
-        # Never 0, which it would be where y = ∇f(0) = 0.
-        width = 3 * reach / divisor + 4 * eps * jnp.maximum(jnp.abs(theta), eps)
-        _, left, left_curvature = slopes(theta - width, steep)
-        _, right, right_curvature = slopes(theta + width, steep)
-        changes = (y - left > noise) & (right - y > noise)
-        # Curvatures within a factor: the quadratic model that gives the error holds.
-        least = jnp.minimum(left_curvature, right_curvature)
-        most = jnp.maximum(left_curvature, right_curvature)
-        model = (least > 0.25 * curvature) & (most < 4 * curvature)
-        # And f′ is as exact as assumed: roundings make it a staircase.
-        rise = 2 * width * curvature
-        model = model & (jnp.abs(right - left - rise) <= 0.5 * rise)
-        return changes & model, jnp.where(changes & model, reach**2 / divisor, jnp.inf)
+    rounding = eps * (jnp.abs(y) + jnp.abs(slope))
+    noises = jnp.asarray(thresholds.ROUNDINGS, y.dtype)[:, None] * rounding[None]
+    reach = jnp.abs(y - slope)[None] + noises
+    # Never 0, which it would be where y = ∇f(0) = 0.
+    least = 4 * eps * jnp.maximum(jnp.abs(theta), eps)
+    widths = 3 * reach / divisor[None] + least[None]
 
-    widths = jnp.asarray(thresholds.ROUNDINGS, y.dtype)
-    found, errors = jax.lax.map(bracketed, widths)
+    def beside(move: Array) -> Array:
+        return jnp.stack(slopes(theta + move, steep)[1:])
+
+    sides = jax.lax.map(beside, jnp.concatenate([-widths, widths]))
+    (left, left_curvature), (right, right_curvature) = (
+        (half[:, 0], half[:, 1]) for half in jnp.split(sides, 2)
+    )
+    changes = (y[None] - left > noises) & (right - y[None] > noises)
+    # Curvatures within a factor: the quadratic model that gives the error holds.
+    within = curvature[None] * jnp.asarray(thresholds.SAME_CURVATURE, y.dtype)[:, None]
+    model = (jnp.minimum(left_curvature, right_curvature) > within[:1]) & (
+        jnp.maximum(left_curvature, right_curvature) < within[1:]
+    )
+    # And f′ is as exact as assumed: roundings make it a staircase.
+    rise = 2 * widths * curvature[None]
+    model = model & (jnp.abs(right - left - rise) <= thresholds.STAIRCASE * rise)
+    errors = jnp.where(changes & model, reach**2 / divisor[None], jnp.inf)
+    least_error = jnp.min(errors, axis=0)
     # Where nothing is found: what the residual alone would make.
-    error = (jnp.abs(y - slope) + eps * (jnp.abs(y) + jnp.abs(slope))) ** 2 / divisor
-    solved = jnp.any(found, axis=0)
-    return solved, jnp.where(solved, jnp.min(errors, axis=0), error)
+    error = (jnp.abs(y - slope) + rounding) ** 2 / divisor
+    solved = jnp.any(changes & model, axis=0)
+    return solved, jnp.where(solved, least_error, error)
 
 
 def _ray_test(
@@ -307,7 +314,7 @@ def _ray_test(
         return index + 1, jax.tree.map(keep, longer, rays)
 
     begin = (jnp.asarray(0, jnp.int32), new_rays(jnp.abs(theta - origin)))
-    _, rays = jax.lax.while_loop(more, look, begin)
+    _, rays = packed_loop(more, look, begin)
     return Verdict(*(needed & flag for flag in judge(rays)))
 
 

@@ -25,6 +25,7 @@ import jax.numpy as jnp
 from bregjax._typing import Array
 from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.outcome import FlatFunction, Point
+from bregjax.convex._solvers.packing import packed_loop
 
 
 class Walls(NamedTuple):
@@ -47,13 +48,14 @@ def no_walls(theta: Array) -> Walls:
 
 
 def hold(
-    walls: Walls, point: Point, before: Array, y: Array, may: Array
+    walls: Walls, point: Point, moved: Array, before: Array, y: Array, may: Array
 ) -> tuple[Walls, Point]:
     """Hold and release at a new point, whose held coordinates then count as solved.
 
     Args:
         walls: Those of the last point.
         point: The new one, curvature in the coordinates of θ.
+        moved: The way from the last point to it, shape ``[n]``.
         before: Diagonal of the Hessian at the last point, shape ``[n]``.
         y: Mean parameters, shape ``[n]``.
         may: Coordinates that may be held, shape ``[n]``.
@@ -62,7 +64,12 @@ def hold(
     pull = y - point.gradient
     outwards = pull * walls.span > 0
     variances = jnp.sum(jnp.where(on, point.curvature, 0), axis=0)
-    flat = variances <= thresholds.STEEP * before
+    # A steep edge makes variances grow as 1/distance at least.
+    left = jnp.abs(walls.span)
+    came = jnp.abs(walls.span + moved)
+    nearer = jnp.where(left > 0, came / jnp.where(left > 0, left, 1), 1)
+    steep = jnp.minimum(thresholds.STEEP, jnp.maximum(nearer, 1))
+    flat = variances <= steep * before
     held = outwards & may & (walls.held | flat)
     new = jnp.any(held & ~walls.held)
     walls = Walls(
@@ -100,7 +107,7 @@ def free_way(
         return index + 1, inner, outer, inner / 2 + outer / 2
 
     begin = jnp.asarray(0, jnp.int32), jnp.zeros_like(moves), moves, moves
-    end = jax.lax.while_loop(lambda carry: carry[0] < rounds, halve, begin)
+    end = packed_loop(lambda carry: carry[0] < rounds, halve, begin)
     return end[1], end[2]
 
 

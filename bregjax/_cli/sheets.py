@@ -1,0 +1,132 @@
+"""Cells of a text table, and the numbers in them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Sheet", "categories", "is_number", "numbers"]
+
+_BOOLEANS = {"true": "1", "false": "0"}
+_MISSING = ("", "na", "n/a", "nan", "null", "none", "?")
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Cells of a text table.
+
+    Attributes:
+        header: Column names, or None.
+        rows: Cells, all rows of one length.
+        lines: Where each row ends in the file: its line from 1, or of a transposed
+            table its column from 0.
+        unit: What `lines` counts, "line" or "column".
+        notes: What was taken for granted, a sentence each.
+    """
+
+    header: tuple[str, ...] | None
+    rows: list[list[str]]
+    lines: Sequence[int]
+    unit: str = "line"
+    notes: tuple[str, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.rows[0])
+
+    def column(self, index: int) -> list[str]:
+        """The cells of one column."""
+        return [row[index] for row in self.rows]
+
+    def name(self, index: int) -> str:
+        """A column's name for messages."""
+        return repr(self.header[index]) if self.header else str(index)
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell reads as a number, or as true or false."""
+    return _as_float(cell) is not None
+
+
+def numbers(sheet: Sheet, columns: Sequence[int]) -> np.ndarray:
+    """The cells of some columns as finite float64 numbers, `[m, len(columns)]`.
+
+    True and False are 1 and 0.
+
+    Raises:
+        ValueError: At the first cell that is none, naming line, column and remedy.
+    """
+    cells = [[row[i] for i in columns] for row in sheet.rows]
+    values = _all_floats(cells)
+    if values is not None and np.isfinite(values).all():
+        return values
+    for number, (row, line) in enumerate(zip(cells, sheet.lines, strict=True)):
+        for cell, index in zip(row, columns, strict=True):
+            value = _as_float(cell)
+            if value is None or not math.isfinite(value):
+                first = number == 0 and sheet.header is None
+                raise ValueError(
+                    f"cells must be finite numbers; got {_short(cell)} on {sheet.unit} "
+                    f"{line}, column {sheet.name(index)}. {_remedy(cell, first=first)}"
+                )
+    return np.array([[_as_float(cell) for cell in row] for row in cells], np.float64)
+
+
+def categories(sheet: Sheet, columns: Sequence[int]) -> np.ndarray:
+    """The cells of some columns as categories, objects `[m, len(columns)]`.
+
+    Numbers where all cells of a column are, text elsewhere.
+
+    Raises:
+        ValueError: At the first missing cell.
+    """
+    table = np.empty((len(sheet.rows), len(columns)), dtype=object)
+    for place, index in enumerate(columns):
+        cells = sheet.column(index)
+        for cell, line in zip(cells, sheet.lines, strict=True):
+            if cell.lower() in _MISSING:
+                raise ValueError(
+                    f"cells must be categories; got {cell!r} on {sheet.unit} {line}, "
+                    f"column {sheet.name(index)}. Drop such rows, or write a category "
+                    "such as missing."
+                )
+        if all(map(is_number, cells)):
+            table[:, place] = [_as_float(cell) for cell in cells]
+        else:
+            table[:, place] = cells
+    return table
+
+
+def _all_floats(cells: list[list[str]]) -> np.ndarray | None:
+    """All cells as floats at once, if NumPy and this module read all of them alike."""
+    try:
+        values = np.array(cells, dtype=np.float64)
+    except ValueError:
+        return None
+    return None if any("_" in cell for row in cells for cell in row) else values
+
+
+def _as_float(cell: str) -> float | None:
+    """The number in a cell; Python would take 1_5 for 15."""
+    try:
+        return None if "_" in cell else float(_BOOLEANS.get(cell.lower(), cell))
+    except ValueError:
+        return None
+
+
+def _remedy(cell: str, *, first: bool) -> str:
+    if cell.lower() in _MISSING or is_number(cell):
+        return "Drop or impute such rows first."
+    if is_number(cell.replace(",", ".")):
+        return "Write decimal points instead of commas."
+    if is_number(cell.replace("_", "")):
+        return "Write numbers without underscores, or say --names or --drop."
+    remedy = "For a column of classes or names say --labels, --names or --drop."
+    return remedy + " If the line names the columns say --header yes." * first
+
+
+def _short(cell: str, at_most: int = 60) -> str:
+    """A cell as messages show it."""
+    return repr(cell if len(cell) <= at_most else cell[: at_most - 1] + "…")

@@ -1,0 +1,214 @@
+"""What users pass as tables: numbers in it, or what is there in their place."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._typing import DataLike
+
+__all__ = [
+    "FILL",
+    "check_table",
+    "column_names",
+    "is_missing",
+    "number_array",
+    "place",
+    "range_fault",
+    "refuse_masked",
+]
+
+FILL = "Drop or impute such entries first"
+_REAL = "must be real numbers; got complex ones. Pass real features."
+
+
+def place(index: tuple[int, ...], columns: Sequence[object] | None = None) -> str:
+    """A position in words: `row 3, column 0`; with names of columns, `column 'age'`."""
+    if len(index) > 2:
+        return f"index {index}"
+    words = [f"row {row}" for row in index[:1]]
+    for column in index[1:]:
+        words.append(f"column {repr(columns[column]) if columns else column}")
+    return ", ".join(words)
+
+
+def number_array(values: DataLike, name: str = "x") -> np.ndarray:
+    """Concrete values as a NumPy array of real numbers: whole ones stay what they are.
+
+    Raises:
+        ValueError: At the first entry that is no number, or hidden by a mask.
+        TypeError: If they are complex, or sparse.
+    """
+    _refuse_sparse(name, values)
+    refuse_masked(name, values)
+    array = _array(name, values)
+    if jnp.issubdtype(array.dtype, jnp.complexfloating):
+        raise TypeError(f"`{name}` {_REAL}")
+    if array.dtype == bool or jnp.issubdtype(array.dtype, jnp.number):
+        return array
+    return _numbers_of_objects(name, array, column_names(values))
+
+
+def _array(name: str, values: Any) -> np.ndarray:
+    """The values as NumPy has them.
+
+    Raises:
+        ValueError: If they are nested lists of unequal lengths.
+    """
+    try:
+        return np.asarray(values)
+    except ValueError:
+        _refuse_ragged(name, values)
+        raise
+
+
+def _refuse_ragged(name: str, values: Any) -> None:
+    """Raise ValueError at the first row that is not as long as row 0."""
+    lengths = [np.shape(row)[:1] for row in values]
+    for row, length in enumerate(lengths):
+        if length != lengths[0]:
+            words = [f"{n[0]} entries" if n else "a number" for n in lengths]
+            raise ValueError(
+                f"`{name}` must have rows of one length; got {words[row]} in row {row} "
+                f"and {words[0]} in row 0. Fill or drop such rows."
+            ) from None
+
+
+def _numbers_of_objects(
+    name: str, array: np.ndarray, columns: Sequence[object] | None
+) -> np.ndarray:
+    """Python objects as floats, None as NaN; text and all else are refused."""
+    if array.dtype == object:
+        try:
+            numbers = array.astype(np.float64)
+        except (TypeError, ValueError):
+            numbers = None
+        if numbers is not None and not any(isinstance(v, str) for v in array.flat):
+            return numbers
+    # NumPy makes text of all entries beside a text: one that reads as no number is to
+    # blame, not the first of all.
+    refused = [i for i, v in np.ndenumerate(array) if not _is_number(v)]
+    no_number = [i for i in refused if not _reads_as_number(array[i])]
+    index = (no_number or refused or [(0,) * array.ndim])[0]
+    where = f" at {place(tuple(map(int, index)), columns)}" if index else ""
+    value = array[index]
+    if is_missing(value):
+        raise ValueError(f"`{name}` must be finite; got {value}{where}. {FILL}.")
+    shown = value.item() if isinstance(value, np.generic) else value
+    remedy = "Convert them, by .astype(float) where they are text."
+    if array.ndim > 1 and no_number:
+        remedy = (
+            "Drop such columns or code them by numbers; for rows of categories take "
+            "bregjax.Categorical()."
+        )
+    raise ValueError(f"`{name}` must hold numbers; got {shown!r}{where}. {remedy}")
+
+
+def _is_number(value: object) -> bool:
+    return not isinstance(value, str | bytes) and _reads_as_number(value)
+
+
+def _reads_as_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return not isinstance(value, np.datetime64 | np.timedelta64)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether it is None, or unequal to itself as NaN is, or pandas' NA or NaT."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float) and value != value
+
+
+def refuse_masked(name: str, values: Any) -> None:
+    """Raise ValueError for masked entries: NumPy reads whatever lies under a mask."""
+    nested = isinstance(values, list | tuple)
+    for row, part in enumerate(values if nested else [values]):
+        if not isinstance(part, np.ma.MaskedArray) or not np.ma.is_masked(part):
+            continue
+        index = np.argwhere(np.ma.getmaskarray(part))[0].tolist()
+        where = place(tuple([row, *index] if nested else index))
+        raise ValueError(
+            f"`{name}` must have no masked entries; got one at {where} "
+            f"({np.ma.count_masked(part)} such in all). Fill them, "
+            f"{name}.filled(value), or drop their rows, numpy.ma.compress_rows({name})."
+        )
+
+
+def column_names(values: Any) -> list[object] | None:
+    """The names of the columns of a data frame; None where there are none."""
+    names = getattr(values, "columns", None)
+    return None if names is None or callable(names) else list(names)
+
+
+def check_table(name: str, x: Any) -> tuple[int, ...]:
+    """The shape of what can be a table with a row a point.
+
+    Raises:
+        TypeError: If it is sparse.
+        ValueError: If entries are masked, or rows or columns are none or unequal.
+    """
+    _refuse_sparse(name, x)
+    refuse_masked(name, x)
+    try:
+        shape = np.shape(x)
+    except ValueError:
+        _refuse_ragged(name, x)
+        raise
+    if not shape:
+        raise ValueError(
+            f"`{name}` must have at least one row; got {type(x).__name__} of shape (). "
+            "Pass an array or a list of rows."
+        )
+    for axis, what in enumerate(("row", "column")[: len(shape)]):
+        if shape[axis] == 0:
+            raise ValueError(
+                f"`{name}` must have at least one {what}; got shape {shape}."
+            )
+    return shape
+
+
+def _refuse_sparse(name: str, x: Any) -> None:
+    """Raise TypeError for sparse matrices of SciPy, JAX and others."""
+    dense = [way for way in ("toarray", "todense") if hasattr(x, way)]
+    if not dense or isinstance(x, np.ndarray):
+        return
+    shape = np.shape(x)
+    size = " × ".join(f"{n:,}" for n in shape)
+    raise TypeError(
+        f"`{name}` must be dense; got a sparse {type(x).__name__} of {size}. "
+        f"{name}.{dense[0]}() takes {8 * np.prod(shape, dtype=float) / 2**30:.2f} GiB "
+        "in float64; drop empty or rare columns first where that is too much."
+    )
+
+
+def range_fault(x: DataLike, dtype: Any) -> str:
+    """What is wrong with numbers whose squares leave the range of `dtype`, or ""."""
+    limits = jnp.finfo(dtype)
+    table = np.asarray(x, np.float64)
+    table = table.reshape(len(table), -1)
+    sizes = np.abs(table)
+    row, column = np.unravel_index(np.argmax(sizes), sizes.shape)
+    largest = sizes[row, column]
+    # A thousandth leaves room for sums over columns and weights.
+    if largest > 1e-3 * float(limits.max) ** 0.5:
+        return (
+            f"Squares of numbers as large as {largest:.3g}, at row {row}, column "
+            f"{column}, overflow float{limits.bits}. Rescale the data: {_RESCALE}."
+        )
+    spread = np.max(table, axis=0) - np.min(table, axis=0)
+    spread = np.where(spread > 0, spread, np.inf)
+    column = int(np.argmin(spread))
+    if spread[column] > 1e3 * float(limits.tiny) ** 0.5:
+        return ""
+    return (
+        f"Squares of differences as small as {spread[column]:.3g}, in column {column}, "
+        f"underflow float{limits.bits}. Rescale the data: {_RESCALE}."
+    )
+
+
+_RESCALE = "take other units, or x / numpy.abs(x).max(axis=0)"
