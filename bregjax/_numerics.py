@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import logsumexp
 
 from bregjax._typing import Array, ArrayLike
 
@@ -355,48 +354,6 @@ def _proportions_jvp(primals, tangents):
 
 
 # --- vectors and matrices ------------------------------------------------------------
-
-
-@jax.custom_jvp
-def log_total(terms: Array) -> Array:
-    """log Σ_k exp(terms_k), scalar, of terms `[k]` that may be −inf.
-
-    Derivatives are Σ_k share_k dterms_k with `shares_of`; a term of −inf among finite
-    ones has none, whatever its own slope. Where all are −inf each counts alike: the
-    slopes of terms that are −inf for a mean on its boundary are ±inf, and so is the
-    sum.
-    """
-    return logsumexp(terms)
-
-
-@log_total.defjvp
-def _log_total_jvp(primals, tangents):
-    (terms,), (d_terms,) = primals, tangents
-    none = jnp.all(jnp.isneginf(terms))
-    shares = jnp.where(none, 1 / terms.shape[0], jax.nn.softmax(terms))
-    return log_total(terms), jnp.sum(_by_share(shares, d_terms))
-
-
-@jax.custom_jvp
-def shares_of(terms: Array) -> Array:
-    """exp(terms_k) / Σ exp(terms), `[k]`, of terms that may be −inf; NaN if all are.
-
-    A share of 0 has no derivative, and no derivative goes through its term.
-    """
-    return jax.nn.softmax(terms)
-
-
-@shares_of.defjvp
-def _shares_of_jvp(primals, tangents):
-    (terms,), (d_terms,) = primals, tangents
-    shares = shares_of(terms)
-    moved = _by_share(shares, d_terms)
-    return shares, moved - shares * jnp.sum(moved)
-
-
-def _by_share(shares: Array, tangents: Array) -> Array:
-    """shares · tangents, with 0 · ±inf = 0."""
-    return jnp.where(shares == 0, 0, shares * jnp.where(shares == 0, 0, tangents))
 
 
 def safe_norm(x: ArrayLike, axis: int = -1) -> Array:

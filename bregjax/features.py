@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import check_count, is_concrete
-from bregjax._numerics import shares_of
+from bregjax._mixtures import shares_of
 from bregjax._problem import (
     FamilyLike,
     Problem,

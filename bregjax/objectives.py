@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import check_count, check_support, is_concrete
-from bregjax._numerics import log_total
+from bregjax._mixtures import log_total
 from bregjax._problem import FamilyLike, Problem, evaluate, resolve, resolve_rows
 from bregjax._typing import Array, DataLike
 from bregjax.data_model import DataModel

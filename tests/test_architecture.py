@@ -18,7 +18,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROWS = [
     {"_typing"},
     {"_result", "_pytree", "_progress", "_inputs"},
-    {"_checks", "_numerics"},
+    {"_checks", "_mixtures", "_numerics"},
     {"convex"},
     {"divergences"},
     {"screening", "merges"},
