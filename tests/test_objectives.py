@@ -484,9 +484,9 @@ def test_errors(rng):
             tree, x, x, family="gaussian", smoothing=None, num_features=2
         )
     # A number that is no integer is refused, and spoils nothing for one that is.
-    with pytest.raises(TypeError, match="integer"):
+    with pytest.raises(TypeError, match="whole number"):
         cut_cost(tree, x, family="poisson", num_clusters=2.0)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(TypeError, match="integer"):
+    with pytest.raises(TypeError, match="whole number"):
         leave_one_out_log_likelihood(tree, x, family="poisson", num_clusters=2.0)  # pyright: ignore[reportArgumentType]
     leave_one_out_log_likelihood(tree, x, family="poisson", num_clusters=2)
     with pytest.raises(ValueError, match="must be integers from 0 to 1; got 2"):
