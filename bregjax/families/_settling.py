@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from bregjax._checks import is_concrete, known_values
 from bregjax._typing import Array, PyTree
 from bregjax.convex._solvers import dense, lbfgs, scalar
 from bregjax.convex.conjugation import DENSE_LIMIT
 from bregjax.families._natural_state import NaturalState, flat_init, flat_psi
-from bregjax.families._solving import Solver, with_params
+from bregjax.families._solving import Solver, carefully, with_params
 
 if TYPE_CHECKING:
     from bregjax.families.base import Family
@@ -75,14 +74,7 @@ def conjugates(
     if is_concrete((family, params, means, starts)):
         with known_values():
             return _by_host(family, params, means, starts)
-    _, unravel = ravel_pytree(family.natural_init)
-
-    def solve(params: PyTree, mean: Array, start: Array):
-        one = with_params(family, params)
-        solution = one.conjugate(unravel(mean), start=unravel(start))
-        return ravel_pytree(solution.maximiser)[0], solution.value, solution.result
-
-    return jax.vmap(solve)(params, means, starts)
+    return carefully(family, params, means, starts)
 
 
 @conjugates.defjvp

@@ -27,7 +27,7 @@ from bregjax.families._natural_state import flat_init, flat_psi
 if TYPE_CHECKING:
     from bregjax.families.base import Family
 
-__all__ = ["Solutions", "Solver", "with_params"]
+__all__ = ["Solutions", "Solver", "carefully", "with_params"]
 
 # Blocks of lanes that a call takes.
 _BLOCKS = 16
@@ -218,7 +218,7 @@ class Solver:
             fill = np.minimum(
                 np.arange(part.start, part.start + _CAREFUL_LANES), part.stop - 1
             )
-            out = _careful(
+            out = carefully(
                 self.family,
                 self.params_of(column[fill]),
                 means[fill].astype(self.dtype),
@@ -356,8 +356,8 @@ def _advanced(
 
 
 @jax.jit
-def _careful(family: "Family", params: PyTree, means: Array, starts: Array):
-    """θ, ψ* and codes of means `[k, n]` by the careful solver."""
+def carefully(family: "Family", params: PyTree, means: Array, starts: Array):
+    """θ `[k, n]`, ψ* and codes `[k]` of means `[k, n]` by the careful solver."""
     _, unravel = ravel_pytree(family.natural_init)
 
     def solve(params: PyTree, mean: Array, start: Array):

@@ -168,7 +168,7 @@ class Dirichlet(VectorFamily):
             )
 
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Positive parts."""
+        """Whether each part is positive, the rule, and what to do of one that is 0."""
         remedy = (
             "Shrink rows toward the centre, (x * (m - 1) + 1 / n) / m of m rows and n "
             "columns, or add up columns that are 0 together with others"
