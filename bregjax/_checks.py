@@ -23,6 +23,7 @@ __all__ = [
     "is_concrete",
     "is_under_jit",
     "known_values",
+    "values_behind",
 ]
 
 
@@ -48,6 +49,27 @@ def known_values() -> contextlib.AbstractContextManager:
     return (
         jax.ensure_compile_time_eval() if is_under_jit() else contextlib.nullcontext()
     )
+
+
+def values_behind(tree: PyTree) -> PyTree | None:
+    """The tree with the values of its leaves, also where `jax.grad` follows them.
+
+    None inside `jit` and `vmap`, where they are unknown.
+    """
+    if is_concrete(tree):
+        return tree
+    leaves, structure = jax.tree.flatten(tree)
+    seen = []
+
+    @jax.custom_jvp
+    def look(leaves):
+        seen.append(leaves)
+        return leaves
+
+    # Derivative rules are called with the values that are differentiated at.
+    look.defjvp(lambda primals, tangents: (look(*primals), tangents[0]))
+    look(leaves)
+    return structure.unflatten(seen[-1]) if is_concrete(seen[-1]) else None
 
 
 def float_array(values: DataLike, name: str = "x") -> Array:

@@ -90,6 +90,7 @@ def resolve(
         weights = float_array(weights, "weights")
     rows = data_model.as_rows(x)
     smoothing = _smoothing(smoothing, data_model, rows, weights)
+    data_model = data_model.suited_to(rows, smoothing, weights)
     weights = float_array(np.ones(shape[0])) if weights is None else weights
     return Problem(data_model, smoothing, rows, weights)
 

@@ -119,6 +119,11 @@ class ClusterModel(abc.ABC):
         """
         return False
 
+    @property
+    def screened(self) -> bool:
+        """Whether the bounds of `screen` take much less time than costs."""
+        return True
+
     def screen(self, leaves: PyTree) -> Screen:
         """Lower bounds of the costs between these leaves and unions of them.
 

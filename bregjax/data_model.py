@@ -69,6 +69,17 @@ class DataModel(abc.ABC):
         """The smoothing map that `smoothing="auto"` stands for; None for none."""
         del x, weights
 
+    def suited_to(self, rows: Array, smoothing: Any, weights: Array | None) -> Self:
+        """The model in the arithmetic that rows, as smoothed, need; itself, here.
+
+        Args:
+            rows: As of `as_rows`, perhaps traced.
+            smoothing: A smoothing map, or None.
+            weights: `[m]`, or None.
+        """
+        del rows, smoothing, weights
+        return self
+
     @property
     def ward_scale(self) -> DataLike | None:
         """σ² where Δ is Ward's cost of a known variance σ², else None."""

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.lax.linalg import triangular_solve
 
 from bregjax._pytree import register_pytree
+from bregjax._roots import cholesky_by_root
 from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import weighted_mean
 from bregjax.merges import Merges
@@ -184,11 +185,19 @@ class Normals:
     log_norm: Array
 
     @classmethod
-    def of(cls, moments: Moments) -> "Normals":
-        """The normal distributions of these moments, `[k]`."""
+    def of(cls, moments: Moments, root: Array | None = None) -> "Normals":
+        """The normal distributions of these moments, `[k]`.
+
+        Args:
+            moments: Means and covariances.
+            root: R with Σ = RᵀR, `[k, d, d]`, where its digits are at hand.
+        """
         mean, covariance = moments.mean, moments.covariance
         if moments.form == "full":
-            factor = jnp.linalg.cholesky(covariance)
+            if root is None:
+                factor = jnp.linalg.cholesky(covariance)
+            else:
+                factor = cholesky_by_root(covariance, root)
             eye = jnp.broadcast_to(
                 jnp.eye(mean.shape[-1], dtype=mean.dtype), factor.shape
             )

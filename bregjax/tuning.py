@@ -4,7 +4,7 @@ import functools
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, SupportsIndex, cast
 
 import jax
@@ -23,6 +23,8 @@ from bregjax._problem import (
 from bregjax._progress import progress_shown
 from bregjax._result import Result
 from bregjax._typing import Array, DataLike
+from bregjax.families._narrow import least_bandwidth
+from bregjax.families.gaussian import Gaussian
 from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.objectives import leave_one_out_log_likelihood
@@ -109,8 +111,9 @@ def tune_smoothing(
         max_steps: Most steps.
         recluster_every: Steps with one tree.
         floor: The least that a positive leaf, or a share and 1 less it, may become. By
-            default 1e-6 of the normal reference for bandwidths, each by its column;
-            1e-12 of the start for amounts that are added; else 1e-9.
+            default 1e-6 of the normal reference for bandwidths, each by its column
+            (for full Gaussians no less than costs have digits for); 1e-12 of the start
+            for amounts that are added; else 1e-9.
         progress: Show a bar of the steps (needs tqdm).
 
     Returns:
@@ -219,7 +222,9 @@ def _climb(
     for count in range(max_steps):
         if count and count % recluster_every == 0:
             tree = _tree(problem, free)
-        value, moved, state = step.update(problem, limits, free, state, tree)
+        value, moved, state = step.update(
+            _suited(problem, free), limits, free, state, tree
+        )
         value = float(value)
         history.append(value)
         if not math.isfinite(value):
@@ -275,6 +280,13 @@ def _step_of(
 
 def _tree(problem: Problem, free: list[Array]) -> Dendrogram:
     return agglomerate(problem.rows, **_options(problem, free))
+
+
+def _suited(problem: Problem, free: list[Array]) -> Problem:
+    """The problem in the arithmetic that a smoothing needs."""
+    smoothing = from_unconstrained(free, _map_of(problem))
+    model = problem.data_model.suited_to(problem.rows, smoothing, problem.weights)
+    return replace(problem, data_model=model)
 
 
 def _options(problem: Problem, free: list[Array]) -> dict[str, Any]:
@@ -342,7 +354,9 @@ def _least(problem: Problem, floor: float | None) -> np.ndarray:
             per_coordinate=np.ndim(smoothing.bandwidth) > 0,
             weights=problem.weights,
         )
-        return 1e-6 * np.asarray(rule.bandwidth)
+        full = isinstance(problem.data_model, Gaussian)
+        least = least_bandwidth(problem.rows) if full else 0.0
+        return np.maximum(1e-6 * np.asarray(rule.bandwidth), least)
     if isinstance(smoothing, Adding):
         return 1e-12 * np.asarray(smoothing.amount)
     return np.asarray(1e-9)

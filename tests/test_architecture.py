@@ -19,7 +19,7 @@ ROWS = [
     {"_typing"},
     {"_result", "_pytree", "_progress", "_inputs"},
     {"_checks", "_mixtures", "_numerics"},
-    {"convex"},
+    {"convex", "_roots"},
     {"divergences"},
     {"screening", "merges"},
     {"host_model"},

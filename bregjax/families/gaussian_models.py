@@ -9,6 +9,7 @@ from jax.lax.linalg import triangular_solve
 from bregjax._numerics import burg_remainder, symmetric_part
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
+from bregjax._roots import cholesky_by_root, log_det_of_factor
 from bregjax._typing import Array
 from bregjax.cluster_model import ClusterModel
 from bregjax.convex.determinant import identity_remainder
@@ -18,7 +19,7 @@ from bregjax.merges import Merges
 from bregjax.moments import Form, Moments, pool, pool_along, scatter
 from bregjax.screening import Screen
 
-__all__ = ["FullGaussianModel", "GaussianState", "VarianceModel"]
+__all__ = ["FullGaussianModel", "GaussianState", "VarianceModel", "leaf_factors"]
 
 
 @register_pytree
@@ -51,7 +52,8 @@ class FullGaussianModel(ClusterModel):
 
     def leaves(self, statistics: Moments, weights: Array) -> GaussianState:
         """States of points with moments `[m, ...]`."""
-        return self.settle(GaussianState(weights, statistics, weights))
+        factor = leaf_factors(statistics.covariance)
+        return GaussianState(weights, statistics, log_det_of_factor(factor))
 
     def pool(self, a: GaussianState, b: GaussianState) -> GaussianState:
         """Pool the moments."""
@@ -64,7 +66,7 @@ class FullGaussianModel(ClusterModel):
     def settle(self, state: GaussianState) -> GaussianState:
         """Fill in log det Σ."""
         factor = jnp.linalg.cholesky(state.moments.covariance)
-        return GaussianState(state.weight, state.moments, _log_det(factor))
+        return GaussianState(state.weight, state.moments, log_det_of_factor(factor))
 
     def result(self, state: GaussianState) -> Array:
         """BOUNDARY where the covariance is singular."""
@@ -201,6 +203,20 @@ class VarianceModel(ClusterModel):
         return moments.mean.shape[-1] * logs
 
 
+def leaf_factors(covariance: Array) -> Array:
+    """Cholesky factors of leaves, `[m, d, d]`: one factorisation if all are equal."""
+    known = jax.lax.stop_gradient(covariance)
+    first = jnp.linalg.cholesky(known[:1])
+    # One after the other, also where a transformation computes both branches.
+    first, known = jax.lax.optimization_barrier((first, known))
+    factors = jax.lax.cond(
+        jnp.all(known == known[:1]),
+        lambda: jnp.broadcast_to(first, known.shape),
+        lambda: jnp.linalg.cholesky(known),
+    )
+    return cholesky_by_root(covariance, jnp.swapaxes(factors, -1, -2))
+
+
 def _pooled(a: GaussianState, b: GaussianState) -> GaussianState:
     """The union, its log det (inf so far) still to be filled in."""
     moments = pool(a.weight, a.moments, b.weight, b.moments)
@@ -231,11 +247,6 @@ def _cost_of_log_dets(a: GaussianState, b: GaussianState, c: GaussianState) -> A
 def _result(state: GaussianState) -> Array:
     regular = jnp.isfinite(state.log_det)
     return jnp.where(regular, Result.CONVERGED, Result.BOUNDARY).astype(jnp.int32)
-
-
-def _log_det(factor: Array) -> Array:
-    """log det Σ from the Cholesky factor of Σ, `[..., d, d]` to `[...]`."""
-    return 2 * jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
 
 
 def _product(a: Array, b: Array) -> Array:

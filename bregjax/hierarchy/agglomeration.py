@@ -293,7 +293,8 @@ def _choose(
     engine: str, problem: Problem, host: HostModel | None, *, traced: bool = False
 ) -> str:
     m = problem.num_points
-    name = engine_name(engine, m, host, traced=traced)
+    screened = problem.data_model.cluster_model().screened
+    name = engine_name(engine, m, host, screened=screened, traced=traced)
     if host is None:
         model, leaves = jax.eval_shape(build_leaves, problem)
         state = sum(leaf.size for leaf in jax.tree.leaves(leaves)) // m

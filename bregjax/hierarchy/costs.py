@@ -1,5 +1,6 @@
 """The costs of a cluster and of a merge, from points."""
 
+from dataclasses import replace
 from typing import cast
 
 import jax
@@ -104,6 +105,7 @@ def merge_cost(
         return union - cost(x_a, w_a) - cost(x_b, w_b)
     a = resolve(x_a, family, smoothing, weights_a)
     b = resolve(x_b, family, smoothing, weights_b)
+    a, b = _suited(a, b)
     if jax.tree.structure(a.data_model) != jax.tree.structure(b.data_model):
         raise ValueError(
             "`family` takes from the rows of each cluster what differs between them: "
@@ -117,6 +119,16 @@ def merge_cost(
             "does not hold. Pass direct=True for Definition 3.7."
         )
     return cast(Array, cost[()])
+
+
+def _suited(a: Problem, b: Problem) -> tuple[Problem, Problem]:
+    """Both in the arithmetic that the rows of both together need."""
+    stacked = lambda *parts: (np if is_concrete(parts) else jnp).concatenate(parts)
+    if np.shape(a.rows)[1:] != np.shape(b.rows)[1:]:
+        return a, b
+    rows, weights = stacked(a.rows, b.rows), stacked(a.weights, b.weights)
+    suited = lambda p: p.data_model.suited_to(rows, p.smoothing, weights)
+    return replace(a, data_model=suited(a)), replace(b, data_model=suited(b))
 
 
 def _refuse_auto(smoothing: StatisticMap | None) -> None:

@@ -26,6 +26,8 @@ ENGINES = ("windowed", *PURE_ENGINES)
 _FEW_POINTS = 1000
 # The same where costs are solved for and a table bounds them.
 _FEW_SOLVED = 300
+# And where bounds take as long as costs, up to half a gigabyte of these.
+_FEW_UNSCREENED = 8000
 # Numbers in the states of pairs and unions that a `HostModel` has at work or keeps.
 _HOST_NUMBERS = 2**24
 
@@ -33,7 +35,12 @@ _GIB = 2**30
 
 
 def engine_name(
-    name: str, num_points: int, host: HostModel | None = None, *, traced: bool = False
+    name: str,
+    num_points: int,
+    host: HostModel | None = None,
+    *,
+    screened: bool = True,
+    traced: bool = False,
 ) -> str:
     """The name of an engine, "auto" resolved.
 
@@ -41,6 +48,7 @@ def engine_name(
         name: "auto" or a name in `ENGINES`.
         num_points: Number of points m.
         host: The cluster model, where its costs are solved for.
+        screened: Whether lower bounds of costs are cheaper than costs.
         traced: Whether the call is inside a transformation, where no host loop runs.
 
     Raises:
@@ -65,7 +73,8 @@ def engine_name(
         )
     if name != "auto":
         return name
-    few = _FEW_POINTS if host is None else _FEW_SOLVED
+    few = _FEW_POINTS if screened else _FEW_UNSCREENED
+    few = few if host is None else _FEW_SOLVED
     return "matrix" if traced or not bounded or num_points <= few else "windowed"
 
 

@@ -1,0 +1,102 @@
+"""How far the bandwidth of a full Gaussian lies below the range of the data."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._checks import is_concrete, values_behind
+from bregjax._typing import Array, PyTree
+from bregjax.moments import Moments
+from bregjax.smoothing import Blur, StatisticMap
+
+__all__ = ["least_bandwidth", "needs_roots"]
+
+# Roots are held where this times eps r² is more than √eps; they have about as much lost
+# where eps r² is the second number, 1e-9 of a cost in float64.
+_SAFETY, _REACH = 4, 64
+
+
+def needs_roots(
+    rows: Array, smoothing: StatisticMap | None, weights: Array | None
+) -> bool:
+    """Whether log-determinants of covariances lose digits that roots of them keep.
+
+    With r the largest s / h of a column, half its range and its bandwidth, they are
+    good to eps r², with roots to eps r. False where values are not known.
+
+    Raises:
+        ValueError: If roots would have too few digits left.
+    """
+    arguments = rows, smoothing, weights
+    known = values_behind(arguments)
+    if smoothing is None or known is None:
+        return False
+    eps = _eps(arguments)
+    bandwidths, half = _bandwidths(*known), _half_range(known[0])
+    # What is singular, or overflows, is refused where all families refuse it.
+    there = (bandwidths > 0) & np.isfinite(half)
+    ratios = np.where(there, half, 0) / np.where(there, bandwidths, 1)
+    column = int(np.argmax(ratios))
+    least = _least(half[column], eps)
+    if bandwidths[column] < least:
+        bits = 64 if eps < 1e-10 else 32
+        raise ValueError(
+            f"`smoothing` has a bandwidth of {bandwidths[column]:.3g} in column "
+            f"{column}, whose range is {2 * half[column]:.3g}: too narrow for the "
+            f"digits of float{bits}. Take {_rounded_up(least):.2g} or more, or a "
+            "family without correlations, such as diagonal_gaussian."
+        )
+    return bool(_SAFETY * eps * ratios[column] ** 2 > np.sqrt(eps))
+
+
+def least_bandwidth(rows: Array) -> float:
+    """The least bandwidth of all columns that `needs_roots` does not refuse."""
+    eps = float(jnp.finfo(jnp.result_type(float)).eps)
+    return _least(float(np.max(_half_range(rows), initial=0)), eps)
+
+
+def _least(half_range: float, eps: float) -> float:
+    return half_range * float(np.sqrt(eps / _REACH))
+
+
+def _rounded_up(value: float) -> float:
+    """To two digits."""
+    unit = 10.0 ** (np.floor(np.log10(value)) - 1)
+    return float(np.ceil(value / unit) * unit)
+
+
+def _eps(arguments: PyTree) -> float:
+    """Rounding of the precision that costs are computed in."""
+    double = is_concrete(arguments) and jax.default_backend() == "cpu"
+    return float(jnp.finfo(np.float64 if double else jnp.result_type(float)).eps)
+
+
+def _half_range(rows: Array) -> np.ndarray:
+    return np.ptp(np.asarray(rows), axis=0) / 2
+
+
+def _bandwidths(
+    rows: Array, smoothing: StatisticMap, weights: Array | None
+) -> np.ndarray:
+    """Deviation of each column given those before, the least of all leaves, `[d]`."""
+    if isinstance(smoothing, Blur):
+        bandwidth = np.asarray(smoothing.bandwidth)
+        if bandwidth.ndim < 2:
+            return np.broadcast_to(np.abs(bandwidth), np.shape(rows)[1:])
+        # B Bᵀ = RᵀR, without the squares.
+        return np.abs(np.diagonal(np.linalg.qr(bandwidth.T, mode="r")))
+    ones = np.ones(len(rows))
+    return np.asarray(
+        _least_pivots(rows, smoothing, ones if weights is None else weights)
+    )
+
+
+@jax.jit
+def _least_pivots(
+    rows: Array, smoothing: StatisticMap, weights: Array | np.ndarray
+) -> Array:
+    m, d = rows.shape
+    points = Moments(jnp.asarray(rows), jnp.zeros((m, d, d), rows.dtype))
+    covariance = smoothing(points, jnp.asarray(weights))[0].covariance
+    pivots = jnp.diagonal(jnp.linalg.cholesky(covariance), axis1=-2, axis2=-1)
+    return jnp.min(pivots, axis=0)
