@@ -1,5 +1,7 @@
 """How far the bandwidth of a full Gaussian lies below the range of the data."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,9 +13,10 @@ from bregjax.smoothing import Blur, StatisticMap
 
 __all__ = ["least_bandwidth", "needs_roots"]
 
-# Roots are held where this times eps r² is more than √eps; they have about as much lost
-# where eps r² is the second number, 1e-9 of a cost in float64.
-_SAFETY, _REACH = 4, 64
+# Roots are held where costs would lose more than these shares without, in single and in
+# double precision; where eps r² is more than the last, roots lose about as much.
+_LOSS = {32: 4e-3, 64: 4e-9}
+_REACH = 64
 
 
 def needs_roots(
@@ -31,22 +34,22 @@ def needs_roots(
     known = values_behind(arguments)
     if smoothing is None or known is None:
         return False
-    eps = _eps(arguments)
+    limits = _limits(arguments)
     bandwidths, half = _bandwidths(*known), _half_range(known[0])
     # What is singular, or overflows, is refused where all families refuse it.
     there = (bandwidths > 0) & np.isfinite(half)
     ratios = np.where(there, half, 0) / np.where(there, bandwidths, 1)
     column = int(np.argmax(ratios))
-    least = _least(half[column], eps)
-    if bandwidths[column] < least:
-        bits = 64 if eps < 1e-10 else 32
+    loss = float(limits.eps) * ratios[column] ** 2
+    if loss > _REACH:
+        least = _rounded_up(_least(half[column], float(limits.eps)))
         raise ValueError(
             f"`smoothing` has a bandwidth of {bandwidths[column]:.3g} in column "
             f"{column}, whose range is {2 * half[column]:.3g}: too narrow for the "
-            f"digits of float{bits}. Take {_rounded_up(least):.2g} or more, or a "
-            "family without correlations, such as diagonal_gaussian."
+            f"digits of float{limits.bits}. Take {least:.2g} or more, or a family "
+            "without correlations, such as diagonal_gaussian."
         )
-    return bool(_SAFETY * eps * ratios[column] ** 2 > np.sqrt(eps))
+    return bool(loss > _LOSS[limits.bits])
 
 
 def least_bandwidth(rows: Array) -> float:
@@ -65,10 +68,10 @@ def _rounded_up(value: float) -> float:
     return float(np.ceil(value / unit) * unit)
 
 
-def _eps(arguments: PyTree) -> float:
-    """Rounding of the precision that costs are computed in."""
+def _limits(arguments: PyTree) -> Any:
+    """Of the precision that costs are computed in."""
     double = is_concrete(arguments) and jax.default_backend() == "cpu"
-    return float(jnp.finfo(np.float64 if double else jnp.result_type(float)).eps)
+    return jnp.finfo(np.float64 if double else jnp.result_type(float))
 
 
 def _half_range(rows: Array) -> np.ndarray:
