@@ -241,7 +241,7 @@ def test_several_categories_of_which_some_have_died_out():
         whole = jnp.concatenate([theta.reshape(3, 2), jnp.zeros((3, 1))], axis=1)
         return jnp.sum(logsumexp(whole, axis=1))
 
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("strict"):
         means = np.array(list(BLOCKS.values()))
         solutions = jax.jit(jax.vmap(conjugate(psi, jnp.zeros(6))))(means)
         rest = np.round(1 - means.reshape(-1, 3, 2).sum(2), 12)

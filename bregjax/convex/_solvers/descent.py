@@ -312,7 +312,7 @@ def _feel(
     span = jnp.where(walls.held & ~push, walls.span, found)
     walls = walls._replace(
         span=jnp.where(final, blocked - free, span),
-        rounds=walls.rounds + push,
+        rounds=walls.rounds + push.astype(jnp.int32),
         pushed=walls.pushed | final,
     )
     step = jnp.where(push, jnp.where(final, free, 0), way.step)
