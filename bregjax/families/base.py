@@ -255,7 +255,8 @@ def _slope_by_first(
     along = lambda v: jax.jvp(mean_of, (theta,), (v,))[1]
     steep = along(jnp.where(infinite, jnp.sign(way), 0))
     slope = along(jnp.where(infinite, 0, way))
-    slope = jnp.where(steep == 0, slope, jnp.sign(steep) * jnp.inf)
+    limit = jnp.where(steep > 0, jnp.inf, -jnp.inf)
+    slope = jnp.where(steep == 0, slope, limit)
     return jnp.where(gone, 0, slope)
 
 
