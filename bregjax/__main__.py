@@ -267,9 +267,8 @@ def _draw(
             "bregjax: no picture without matplotlib: pip install matplotlib", sys.stderr
         )
         return ("dendrogram.png",)
-    with warnings.catch_warnings():
-        # Letters that the font does not have are boxes.
-        warnings.filterwarnings("ignore", "Glyph")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         save_dendrogram(
             outcome.tree,
             options.output / "dendrogram.png",
@@ -278,6 +277,12 @@ def _draw(
             names=table.names,
             clusters=outcome.clusters,
             log_scale=options.scale == "log",
+        )
+    if any("Glyph" in str(warning.message) for warning in caught) and not options.quiet:
+        _print(
+            "bregjax: note: the font has no letters for some names; they are boxes in "
+            "dendrogram.png",
+            sys.stderr,
         )
     return ()
 

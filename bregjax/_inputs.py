@@ -131,9 +131,10 @@ def refuse_masked(name: str, values: Any) -> None:
         if not isinstance(part, np.ma.MaskedArray) or not np.ma.is_masked(part):
             continue
         index = np.argwhere(np.ma.getmaskarray(part))[0].tolist()
-        where = place(tuple([row, *index] if nested else index))
+        index = tuple([row, *index] if nested else index)
+        where = f" at {place(index)}" if index else ""
         raise ValueError(
-            f"`{name}` must have no masked entries; got one at {where} "
+            f"`{name}` must have no masked entries; got one{where} "
             f"({np.ma.count_masked(part)} such in all). Fill them, "
             f"{name}.filled(value), or drop their rows, numpy.ma.compress_rows({name})."
         )

@@ -7,6 +7,7 @@ from typing import Literal, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.lax.linalg import triangular_solve
 
 from bregjax._pytree import register_pytree
@@ -91,19 +92,7 @@ class Moments(CentredStatistics):
 
     def mixed(self, center: "Moments", share: Array) -> "Moments":
         """Moments of the mixture (1 − α) · self + α · center; α scalar or `[...]`."""
-        if not isinstance(center, Moments):
-            raise TypeError(
-                "`center` must be Moments(mean, covariance, form) for a Gaussian "
-                f"family; got {type(center).__name__}."
-            )
-        event = self.covariance.shape[self.mean.ndim - 1 :]
-        shapes = center.mean.shape, center.covariance.shape
-        if center.form != self.form or shapes != (self.mean.shape[-1:], event):
-            raise ValueError(
-                f"`center` must be {self.form} moments, a mean of shape "
-                f"{self.mean.shape[-1:]} and a covariance of shape {event}; got "
-                f"{center.form} ones of shapes {shapes[0]} and {shapes[1]}."
-            )
+        self._check_center(center)
         share = jnp.broadcast_to(share, self.mean.shape[:-1])
         center = Moments(
             _aligned(center.mean, self.mean),
@@ -114,8 +103,26 @@ class Moments(CentredStatistics):
 
     def added(self, center: "Moments", amount: Array) -> "Moments":
         """Means and covariances plus α times those of the centre."""
+        self._check_center(center)
         add = lambda t, z: t + jnp.broadcast_to(amount * z, t.shape)
         return jax.tree.map(add, self, center)
+
+    def _check_center(self, center: PyTree) -> None:
+        """Raise unless a centre has the form and the shapes of one row."""
+        if not isinstance(center, Moments):
+            is_array = isinstance(center, jax.Array | np.ndarray)
+            raise TypeError(
+                "`center` must be Moments(mean, covariance, form) for a Gaussian "
+                f"family; got {'an array' if is_array else type(center).__name__}."
+            )
+        event = self.covariance.shape[self.mean.ndim - 1 :]
+        shapes = center.mean.shape, center.covariance.shape
+        if center.form != self.form or shapes != (self.mean.shape[-1:], event):
+            raise ValueError(
+                f"`center` must be {self.form} moments, a mean of shape "
+                f"{self.mean.shape[-1:]} and a covariance of shape {event}; got "
+                f"{center.form} ones of shapes {shapes[0]} and {shapes[1]}."
+            )
 
     def as_center(self) -> "Moments":
         """Moments themselves."""

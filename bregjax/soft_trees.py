@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -70,9 +71,11 @@ def sample_tree(
     """
     problem = resolve(x, family, smoothing, weights)
     _check_temperature(temperature)
-    _check_memory("sample_tree", problem)
+    per_pair = _check_memory("sample_tree", problem)
     # As numbers, which do not depend on the kind of the key.
     seed = jax.random.bits(as_key(key), (2,), jnp.uint32)
+    if not is_concrete(seed):
+        seed = _fitting("sample_tree", per_pair, problem.num_points)(seed)
     # One program after the other: they factorise matrices, see `map_rows`.
     children = evaluate(_drawn, problem, seed, temperature)
     costs = evaluate(costs_along, problem, children)
@@ -131,7 +134,13 @@ def co_clustering(trees: Dendrogram, *, num_clusters: int) -> Array:
 
     Returns:
         Shares `[m, m]`, 1 on the diagonal.
+
+    Raises:
+        ValueError: If those would not fit into memory.
     """
+    # The total, that of the step before, and which pairs share a cluster.
+    per_pair = 2 * jnp.result_type(float).itemsize + 1
+    _check_fits("co_clustering", per_pair, trees.num_leaves)
     labels = jax.vmap(lambda tree: tree.cut(num_clusters=num_clusters))(trees)
     draws, m = labels.shape
 
@@ -183,12 +192,36 @@ def _check_temperature(temperature: DataLike) -> None:
         )
 
 
-def _check_memory(name: str, problem: Problem) -> None:
-    """Raise ValueError if the costs of all pairs of nodes would not fit."""
+def _check_memory(name: str, problem: Problem) -> int:
+    """Bytes for each pair of points.
+
+    Raises:
+        ValueError: If the costs of all pairs of nodes would not fit.
+    """
     # (2m)² costs, which pairs are there, and their scores, for the log-probability.
     with precision(problem):
         per_pair = 4 * (2 * jnp.result_type(float).itemsize + 1)
-    num_points = problem.num_points
+    _check_fits(name, per_pair, problem.num_points)
+    return per_pair
+
+
+def _fitting(name: str, per_pair: int, num_points: int) -> Callable[[Array], Array]:
+    """An identity that checks, under `vmap`, whether as many as that fit together."""
+
+    @jax.custom_batching.custom_vmap
+    def identity(seed: Array) -> Array:
+        return seed
+
+    @identity.def_vmap
+    def checked(axis_size: int, in_batched: list[bool], seed: Array):
+        _check_fits(name, axis_size * per_pair, num_points)
+        return _fitting(name, axis_size * per_pair, num_points)(seed), in_batched[0]
+
+    return identity
+
+
+def _check_fits(name: str, per_pair: int, num_points: int) -> None:
+    """Raise ValueError if so many bytes for each pair of points would not fit."""
     needed, available = per_pair * num_points**2, available_memory()
     if needed > 0.8 * available:
         most = math.isqrt(int(0.8 * available / per_pair))

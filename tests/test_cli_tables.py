@@ -329,3 +329,16 @@ def test_unknown_encodings(capsys):
         assert f"encoding of text, such as latin-1; got '{name}'" in (
             capsys.readouterr().err
         )
+
+
+def test_object_arrays_beside_the_table_are_left_alone(tmp_path):
+    names = np.array(["a", "b"], object)
+    np.savez(tmp_path / "t.npz", X=np.arange(8.0).reshape(4, 2), feature_names=names)
+    assert read_table(tmp_path / "t.npz", ColumnChoice()).x.shape == (4, 2)
+
+
+def test_letters_without_a_font_are_one_sentence(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("n,a\n日本,1\n𓀀,2\nx,9\n", "utf-8")
+    words = ["cluster", str(tmp_path / "t.csv"), "--names", "n", "--family", "ward"]
+    assert main([*words, "--output", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().err.count("no letters for some names") == 1

@@ -12,7 +12,9 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
+from jax.scipy.special import logsumexp
 from own_potentials import diagonal_gaussian
+from scipy.special import xlogy
 
 from bregjax._result import Result
 from bregjax.convex.conjugation import conjugate
@@ -222,3 +224,28 @@ def test_an_overshot_gaussian_is_at_no_wall(x64):
     assert solution.result == Result.CONVERGED
     variances = mean[2:] - mean[:2] ** 2
     np.testing.assert_allclose(solution.maximiser[2:], -0.5 / variances, rtol=1e-9)
+
+
+BLOCKS = {  # means of three categories without the last, in each of three columns
+    "no logarithm": [0.5, 0, 0, 0, 0.5, 0.5],
+    "rounding alone": [1, 0, 1, 0, 0.5, 0.5],
+    "drifting on": [1 / 3, 0, 1 / 3, 0, 2 / 3, 1 / 3],
+    "not outside": [0, 0.2, 0.2, 0.4, 0.4, 0.4],
+}
+
+
+def test_several_categories_of_which_some_have_died_out():
+    """Each was +∞, or stalled: a category that only the others' sum tells is gone."""
+
+    def psi(theta):
+        whole = jnp.concatenate([theta.reshape(3, 2), jnp.zeros((3, 1))], axis=1)
+        return jnp.sum(logsumexp(whole, axis=1))
+
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("strict"):
+        means = np.array(list(BLOCKS.values()))
+        solutions = jax.jit(jax.vmap(conjugate(psi, jnp.zeros(6))))(means)
+        rest = np.round(1 - means.reshape(-1, 3, 2).sum(2), 12)
+        shares = np.concatenate([means, rest], axis=1)
+        right = np.sum(xlogy(shares, shares), axis=1)
+        np.testing.assert_allclose(solutions.value, right, rtol=1e-10)
+        assert set(solutions.result.tolist()) == {Result.BOUNDARY}

@@ -272,3 +272,10 @@ def test_rows_need_smoothing():
         ValueError, match='row 0.*Pass smoothing="auto", or smoothing=m'
     ):
         bj.agglomerate(np.eye(3), family="von_mises_fisher", smoothing=None)
+
+
+def test_rows_too_near_each_other_are_refused():
+    """Their smoothing was that of equal rows: costs of 1e-15 in the place of 1."""
+    x = np.array([[1.0, 0], [1, 1e-7], [1, 3e-7], [1, -2e-7]])
+    with pytest.raises(ValueError, match="varies too little for VonMisesFisher: row 1"):
+        bj.agglomerate(x, family="von_mises_fisher")

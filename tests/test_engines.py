@@ -570,3 +570,11 @@ def test_a_thousand_counts_through_the_numerical_conjugate(rng):
         union = mean[i] + (weight[j] / w)[:, None] * (mean[j] - mean[i])
         costs = value[i] + value[j] - w * exact_truncated(union).sum(axis=1)
         assert tree.merge_costs[step] <= costs.min() + 1e-9
+
+
+def test_equal_rows_merge_before_a_merge_below_rounding():
+    """One cost under the rounding of log-determinants came between two zeros."""
+    x = np.array([[0.0, 0], [0, 0], [1, 2], [1, 2 + 1e-9], [5, 3], [5.5, 3.2], [0, 0]])
+    tree = agglomerate(x, family="isotropic_gaussian", smoothing=blur(0.01))
+    np.testing.assert_array_equal(tree.merge_costs[:2], 0)
+    np.testing.assert_allclose(tree.merge_costs[2], 2.5e-15, rtol=1e-6)

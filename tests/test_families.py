@@ -522,3 +522,27 @@ def test_kl_divergence_of_boundary_parameters(family, p, q, right, x64):
     assert kl(q, p) == np.inf
     slope = jax.grad(kl, argnums=1)(p, q)
     assert np.all(np.isfinite(slope))
+
+
+@pytest.mark.parametrize(
+    "family",
+    [Poisson(1), NegativeBinomial(2.0, 1), NegativeBinomial(0.5, 1)],
+    ids=["poisson", "two", "half"],
+)
+def test_slopes_of_kl_divergence_have_their_limits(family, x64):
+    """Those of θ_p or θ_q = −∞ are those of −60; NaN, some of them, as 0 · ∞."""
+    none, some = jnp.array([-jnp.inf]), family.mean_to_natural(jnp.array([0.5]))
+    slopes = jax.grad(family.kl_divergence, argnums=(0, 1))
+    np.testing.assert_allclose(slopes(none, some), [[0], [0.5]], atol=1e-6)
+    np.testing.assert_allclose(slopes(some, none), [[np.inf], [-0.5]], rtol=1e-6)
+    np.testing.assert_array_equal(slopes(none, none), [[0], [0]])
+
+
+def test_kl_divergence_from_none_rises_with_the_dispersion(x64):
+    """KL = −r log(1 − e^θ) from a mean of 0."""
+
+    def kl(dispersion):
+        family = NegativeBinomial(dispersion, 1)
+        return family.kl_divergence(jnp.array([-jnp.inf]), jnp.log(jnp.array([0.5])))
+
+    np.testing.assert_allclose(jax.grad(kl)(2.0), np.log(2), rtol=1e-6)

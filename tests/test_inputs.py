@@ -262,3 +262,38 @@ def test_cuts_that_are_none():
         TypeError, match=r"`num_clusters` must be one whole .* \[2, 3\]"
     ):
         TREE.cluster_nodes(num_clusters=[2, 3])  # pyright: ignore[reportArgumentType]
+
+
+def test_cuts_by_arrays():
+    np.testing.assert_array_equal(TREE.cut(np.array([2, 3])), TREE.cut([2, 3]))
+    costs = TREE.cut(max_cost=np.array([0.5, 1.5]))
+    np.testing.assert_array_equal(costs, TREE.cut(max_cost=[0.5, 1.5]))
+
+
+# Two clusters, and centres, of another form
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_parts_with_other_columns_are_refused(direct):
+    with pytest.raises(ValueError, match=r"same columns; got .*\(2,\) and \(1,"):
+        bj.merge_cost(X, X[:, :1], family="ward", direct=direct)
+
+
+@pytest.mark.parametrize("kind", [bj.adding, bj.mixing, bj.pseudo_count])
+def test_a_centre_of_plain_numbers_is_none_for_gaussians(kind):
+    with pytest.raises(TypeError, match="`center` must be Moments.*; got an array"):
+        bj.agglomerate(X, family="gaussian", smoothing=kind(np.ones(2), 0.5))
+
+
+def test_many_trees_at_random_say_what_memory_they_take(monkeypatch):
+    monkeypatch.setattr(soft_trees, "available_memory", lambda: 2.0**20)
+    draw = lambda key: bj.sample_tree(np.zeros((40, 1)), family="ward", key=key)[1]
+    keys = jax.random.split(jax.random.key(0), (4, 5))
+    with pytest.raises(ValueError, match="`sample_tree` needs .* for 40 points"):
+        jax.eval_shape(jax.vmap(jax.vmap(draw)), keys)
+    assert jax.eval_shape(jax.vmap(draw), keys[0, :2]).shape == (2,)
+    trees = bj.Dendrogram(
+        np.zeros((1, 599, 2), np.int32), np.zeros((1, 599)), np.ones((1, 600))
+    )
+    with pytest.raises(ValueError, match="`co_clustering` needs .* for 600 points"):
+        soft_trees.co_clustering(trees, num_clusters=2)

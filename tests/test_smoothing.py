@@ -383,3 +383,10 @@ def test_a_map_is_a_pytree_of_its_numbers():
     smoothing = Blur(jnp.array([1.0, 2.0]))
     doubled = jax.tree.map(lambda leaf: 2 * leaf, smoothing)
     np.testing.assert_array_equal(doubled.bandwidth, [2, 4])
+
+
+def test_bandwidths_under_strict_promotion():
+    x = np.array([[0.0, 1], [2, 5], [3, 3]])
+    with jax.numpy_dtype_promotion("strict"):
+        bandwidth = jax.jit(lambda x: normal_reference(x).bandwidth)(jnp.asarray(x))
+    np.testing.assert_allclose(bandwidth, normal_reference(x).bandwidth, rtol=1e-6)

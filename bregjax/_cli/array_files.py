@@ -1,5 +1,6 @@
 """Tables in array files: NPY, NPZ, sparse NPZ and Matrix Market."""
 
+import contextlib
 import warnings
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def read_npz(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         keys = set(archive.files)
         if {"format", "shape"} <= keys:
             sparse = {"format", "shape", "data", "indices", "indptr", "row", "col"}
-            beside = {key: archive[key] for key in sorted(keys - sparse)}
+            beside = _readable(archive, keys - sparse)
             return as_dense(scipy.sparse.load_npz(path)), beside
         found = [key for key in _DATA_KEYS if key in keys] or archive.files
         if not found:
@@ -61,8 +62,17 @@ def read_npz(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
                 f"which array to cluster is not clear; the file holds "
                 f"{', '.join(archive.files)}. Call it X."
             )
-        beside = {key: archive[key] for key in sorted(keys - {found[0]})}
+        beside = _readable(archive, keys - {found[0]})
         return _matrix(archive[found[0]]), beside
+
+
+def _readable(archive: Any, keys: set[str]) -> dict[str, np.ndarray]:
+    """The arrays of these names, without those of Python objects."""
+    found = {}
+    for key in sorted(keys):
+        with contextlib.suppress(ValueError):  # they would have to be unpickled
+            found[key] = archive[key]
+    return found
 
 
 def as_dense(matrix: Any) -> np.ndarray:

@@ -94,7 +94,7 @@ class ScatterScreen(Screen):
             self.rate[None] * scatter
         )
         in_units = (scatter / self.scatter_unit).astype(dtype)
-        error = 8 * jnp.finfo(dtype).eps * jnp.sum(reach, axis=-1)
+        error = 8 * float(jnp.finfo(dtype).eps) * jnp.sum(reach, axis=-1)
         return (
             state.weight.astype(dtype),
             apart.astype(dtype),

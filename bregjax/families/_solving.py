@@ -40,6 +40,9 @@ _WIDEST = 256
 # Means that the careful solver takes in a call.
 _CAREFUL_LANES = 8
 _MOST_THREADS = 4
+# Share of the way to where the careful solver stalled, from which it starts again: in
+# the domain, and near the first start.
+_ONWARDS = 1 / 64
 # Primitives that call LAPACK.
 _FACTORISATION = re.compile(
     r"\b(cholesky|triangular_solve|lu|qr|geqrf|householder_product|eigh?|svd|schur)\b"
@@ -138,6 +141,13 @@ class Solver:
             begin = np.broadcast_to(self.start, (len(left), n))
             careful = self._carefully(means[left], begin, column[left])
             natural[left], value[left], result[left] = careful
+        # Near a corner of the mean domain it is roundings that stop some: once more,
+        # from a little farther on.
+        again = left[np.isin(result[left], (Result.STALLED, Result.STEP_LIMIT))]
+        if len(again):
+            begin = self.start + _ONWARDS * (natural[again] - self.start)
+            careful = self._carefully(means[again], begin, column[again])
+            natural[again], value[again], result[again] = careful
         return Solutions(natural, value, result, len(left))
 
     def _advance(

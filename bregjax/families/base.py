@@ -1,6 +1,7 @@
 """Exponential families: what is given, and all that follows from it."""
 
 import abc
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from bregjax._checks import is_concrete
-from bregjax._numerics import finite_cotangents
+from bregjax._numerics import finite_cotangents, scale_tangent
 from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 from bregjax.cluster_model import BregmanModel, ClusterModel
@@ -149,7 +150,9 @@ class Family(DataModel):
 
         By means, B_ψ*(μ_p, μ_q), where one has infinite natural parameters (a
         probability of 0, a rate of 0) and ψ* has a closed form: +inf where p is
-        possible and q is not.
+        possible and q is not. There the derivatives are the limits of
+        ⟨μ_q − μ_p, dθ_q⟩ + ⟨∇²ψ(θ_p) (θ_p − θ_q), dθ_p⟩: 0 by an infinite θ_p, ±inf by
+        the finite θ_p that an infinite θ_q contradicts.
 
         References:
             Telgarsky and Dasgupta (2012), Theorem 4.6.
@@ -164,12 +167,18 @@ class Family(DataModel):
         model = self.cluster_model()
         if not isinstance(model, BregmanModel):
             return jnp.where(inside, value, jnp.nan)
-        mean_p, mean_q = (self.natural_to_mean(at) for at in (natural_p, natural_q))
-        # The slope of ψ* is infinite on the boundary, that of the mean is 0.
+        # By θ from the slopes: through means it would be 0 · inf.
+        fixed_p, fixed_q = jax.lax.stop_gradient((flat_p, flat_q))
+        mean_p, mean_q = (self.natural_to_mean(unravel(t)) for t in (fixed_p, fixed_q))
+        # The slope of ψ* may be infinite, that of such a mean in a dispersion is 0.
         mean_p = finite_cotangents(mean_p, jnp.ones_like(mean_p, bool))
         by_means = model.function.remainder(mean_q, mean_p - mean_q, x=mean_p)
         by_means = jnp.where(jnp.all(flat_p == flat_q), 0, by_means)
-        return jnp.where(inside, value, by_means)
+        mean_of = lambda theta: ravel_pytree(self.natural_to_mean(unravel(theta)))[0]
+        slope_p = _slope_by_first(mean_of, fixed_p, fixed_q)
+        slope_q = ravel_pytree(mean_q)[0] - ravel_pytree(mean_p)[0]
+        slopes = jax.lax.stop_gradient((slope_p, slope_q))
+        return jnp.where(inside, value, _sloped(by_means, (flat_p, flat_q), slopes))
 
     def check(self, x: DataLike, *, key_or_seed: ArrayLike = 0) -> CheckReport:
         """Examine the family, and how it fits data: a doctor for a ψ of your own.
@@ -234,6 +243,36 @@ def inner(statistics: PyTree, natural: PyTree) -> Array:
 
     products = jax.tree.map(product, statistics, natural)
     return sum(jax.tree.leaves(products), start=jnp.zeros(()))
+
+
+def _slope_by_first(
+    mean_of: Callable[[Array], Array], theta: Array, other: Array
+) -> Array:
+    """∇²ψ(θ) (θ − θ′) with its limits: 0 in the infinite coordinates of θ."""
+    gone = jnp.isinf(theta)
+    way = jnp.where(gone, 0, theta - other)
+    infinite = jnp.isinf(way)
+    along = lambda v: jax.jvp(mean_of, (theta,), (v,))[1]
+    steep = along(jnp.where(infinite, jnp.sign(way), 0))
+    slope = along(jnp.where(infinite, 0, way))
+    limit = jnp.where(steep > 0, jnp.inf, -jnp.inf)
+    slope = jnp.where(steep == 0, slope, limit)
+    return jnp.where(gone, 0, slope)
+
+
+@jax.custom_jvp
+def _sloped(value: Array, at: PyTree, slopes: PyTree) -> Array:
+    """The value, with these derivatives in `at` besides its own."""
+    del at, slopes
+    return value
+
+
+@_sloped.defjvp
+def _sloped_jvp(primals, tangents):
+    value, _, slopes = primals
+    d_value, d_at, _ = tangents
+    change = jax.tree.map(lambda s, d: jnp.sum(scale_tangent(s, d)), slopes, d_at)
+    return value, jax.tree.reduce(jnp.add, change, d_value)
 
 
 def _log_partition(natural: PyTree, family: Family) -> Array:

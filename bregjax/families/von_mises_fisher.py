@@ -23,6 +23,8 @@ __all__ = ["VonMisesFisher"]
 # How far from 1 the length of a row may be by rounding: that of one written with six
 # digits.
 _LENGTH_ERROR = 1e-5
+# Variances of directions below it are a few digits of 1 − R² at most.
+_LEAST_SPREAD = 1e-12
 
 
 @register_pytree
@@ -145,14 +147,19 @@ class VonMisesFisher(VectorFamily):
         the normal reference in the d = n − 1 directions along the sphere,
         s (4 / ((d + 2) m))^{1/(d + 4)}, with s² = (1 − R²)/d the variance in each, R
         the length of the mean of all rows.
+
+        Raises:
+            ValueError: If rows differ by less than 1 − R² can tell.
         """
         xp = np if is_concrete((x, weights)) else jnp
         w = xp.ones(x.shape[0]) if weights is None else weights
         size, d = xp.sum(w), x.shape[1] - 1
         mean = xp.sum((w / size)[:, None] * x, axis=0)
         spread = (1 - xp.sum(mean * mean)) / d
+        if is_concrete((x, weights)) and spread <= _LEAST_SPREAD:
+            _check_equal(np.asarray(x))
         # Equal rows have no spread of their own: any amount does.
-        spread = xp.where(spread > 1e-12, spread, 1 / d)
+        spread = xp.where(spread > _LEAST_SPREAD, spread, 1 / d)
         square = spread * (4 / ((d + 2) * size)) ** (2 / (d + 4))
         return mixing(xp.zeros(x.shape[1]), _blurred_away(square, d, xp))
 
@@ -162,6 +169,19 @@ class VonMisesFisher(VectorFamily):
         return (
             'Pass smoothing="auto", or smoothing=mixing(numpy.zeros(n), amount) with '
             "a small positive amount"
+        )
+
+
+def _check_equal(x: np.ndarray) -> None:
+    """Raise ValueError at the first row that is not row 0 but for rounding."""
+    apart = np.max(np.abs(x - x[:1]), axis=1)
+    row = int(np.argmax(apart > 1e-14))
+    if apart[row] > 1e-14:
+        raise ValueError(
+            f"`x` varies too little for VonMisesFisher: row {row} is only "
+            f"{apart[row]:.1g} from row 0, and lengths of means are rounded. Take "
+            'family="isotropic_gaussian" of the same rows, which is much the same of '
+            "rows so near each other, or give a `smoothing`."
         )
 
 

@@ -304,7 +304,7 @@ def _choose(
         statistics, _ = jax.eval_shape(smoothed_statistics, problem)
         size = sum(leaf.size for leaf in jax.tree.leaves(statistics)) // m
         state, pair = 2 * size + 3, 8 * size
-    itemsize = jnp.finfo(float).bits // 8
+    itemsize = jnp.result_type(float).itemsize
     check_memory(name, m, state, pair, itemsize, solves=host is not None)
     return name
 
@@ -319,9 +319,12 @@ def _search(model: ClusterModel, leaves: PyTree, num_points, engine: str):
 def _drowned(costs: np.ndarray, noise: float) -> bool:
     """Whether the order of some merges is that of the rounding they were found by.
 
-    One such merge is that of the nearest two points, whatever its cost came out as.
+    Merges of equal rows cost exactly 0 and come first. One other of that size is the
+    next, whatever its cost came out as; what comes after it may belong before it.
     """
-    return bool(np.count_nonzero((costs > 0) & (costs < _NOISES * noise)) > 1)
+    small = np.flatnonzero(costs < _NOISES * noise)
+    positive = np.flatnonzero(costs[small] > 0)
+    return len(positive) > 0 and positive[0] < len(small) - 1
 
 
 def _children(model: ClusterModel, leaves: PyTree, num_points, engine: str):

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete
+from bregjax._inputs import check_table
 from bregjax._problem import FamilyLike, Problem, build_leaves, evaluate, resolve
 from bregjax._typing import Array, DataLike, PyTree
 from bregjax.cluster_model import ClusterModel
@@ -93,6 +94,12 @@ def merge_cost(
         Telgarsky and Dasgupta (2012), Definition 3.7 and Proposition 3.8.
     """
     _refuse_auto(smoothing)
+    widths = [check_table(n, x)[1:] for n, x in (("x_a", x_a), ("x_b", x_b))]
+    if widths[0] != widths[1]:
+        raise ValueError(
+            "`x_a` and `x_b` must have the same columns; got rows of shapes "
+            f"{widths[0]} and {widths[1]}."
+        )
     if direct:
         xp = np if is_concrete((x_a, x_b, weights_a, weights_b)) else jnp
         both = lambda a, b: xp.concatenate([xp.asarray(a), xp.asarray(b)])

@@ -66,7 +66,7 @@ def clusters_without(
     model, leaves = build_leaves(problem)
     states = settled_along(model, merges, leaves, rest)
     weights = _weights(merges, problem.weights, rest)
-    return Clusters(states, weights), rest != np.arange(m)
+    return Clusters(states, weights), rest != jnp.arange(m, dtype=rest.dtype)
 
 
 @functools.partial(jax.jit, static_argnames="num_clusters")

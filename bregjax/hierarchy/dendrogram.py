@@ -122,7 +122,7 @@ class Dendrogram:
             [0 1 0] [0 1 2]
         """
         given = num_clusters if max_cost is None else max_cost
-        if np.ndim(given) == 1 and None in (num_clusters, max_cost):  # pyright: ignore[reportArgumentType]
+        if np.ndim(given) == 1 and (num_clusters is None or max_cost is None):  # pyright: ignore[reportArgumentType]
             name = "num_clusters" if max_cost is None else "max_cost"
             return self._cuts(name, given)
         node = self._cluster_of_leaf(num_clusters, max_cost)

@@ -140,7 +140,7 @@ def normal_reference(
     bandwidth = scale * (4 / ((d + 2) * total)) ** (1 / (d + 4))
     if per_coordinate:
         return Blur(cast(Array, xp.where(constant, 1.0, bandwidth)))
-    varying = xp.sum(~constant)
+    varying = xp.sum((~constant).astype(bandwidth.dtype))
     mean = xp.sum(xp.where(constant, 0, bandwidth)) / xp.maximum(varying, 1)
     return Blur(cast(Array, xp.where(varying == 0, 1.0, mean)))
 

@@ -57,6 +57,7 @@ class Course(NamedTuple):
     peak: Array  # largest λ² so far
     steady: Array  # full steps that left λ² the same, less the others
     cramped: Array  # steps in a row that had to be cut short
+    trend: Array  # [n], the last ray whose λ² was more than rounding
 
 
 class Sums(NamedTuple):
@@ -120,6 +121,8 @@ def descend(
         reason = jnp.where(last, Reason.OUT_OF_STEPS, reason)
 
         at_floor = way.decrement <= thresholds.QUIET * sums.noise
+        trend = jnp.where(at_floor, course.trend, way.ray)
+        course = course._replace(trend=trend)
         stop = looking | push | (reason != Reason.RUNNING)
         terms = sums.inner, sums.size
         length, wall = search_length(f, point, y, way, terms, at_floor, stop)
@@ -197,6 +200,7 @@ def _begin(warm: Array, y: Array, null: Array, skip: Array) -> State:
             peak=zero,
             steady=count,
             cramped=count,
+            trend=none,
         ),
         num_steps=jnp.asarray(-1, jnp.int32),
         reason=jnp.where(skip, Reason.STUCK, Reason.RUNNING).astype(jnp.int32),
@@ -282,6 +286,7 @@ def _assess(
         peak=peak,
         steady=jnp.clip(steady, 0, thresholds.MAX_STEADY).astype(jnp.int32),
         cramped=cramped,
+        trend=course.trend,
     )
 
 
@@ -307,7 +312,7 @@ def _feel(
     span = jnp.where(walls.held & ~push, walls.span, found)
     walls = walls._replace(
         span=jnp.where(final, blocked - free, span),
-        rounds=walls.rounds + push,
+        rounds=walls.rounds + push.astype(jnp.int32),
         pushed=walls.pushed | final,
     )
     step = jnp.where(push, jnp.where(final, free, 0), way.step)

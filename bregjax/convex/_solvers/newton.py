@@ -50,13 +50,20 @@ def minimise(
     blurred = (state.reason == Reason.BLURRED) & (decrement < thresholds.FAR)
     blurred = blurred | (check.near & (state.look.blur > thresholds.BLUR_NEAR))
     steady = state.course.steady >= thresholds.LOGARITHMIC
+    # A gap that has been seen to vanish fast is no logarithm's, whatever rounding has
+    # made of the last steps.
+    fast = verdict.boundary & verdict.fast & ~verdict.rising
+    blurred = blurred & ~fast
     rising = ((steady & verdict.rising) | blurred) & ~held
     limit = jnp.maximum(check.allowed, thresholds.UNIT * eps)
     # By the Hessians around it, too: what is inside must have been solved. NaN where
-    # a Hessian without curvature has no factor says nothing.
-    at_limit = jnp.fmax(decrement, state.look.decrement) <= limit
+    # a Hessian without curvature has no factor says nothing, nor does a decrement that
+    # a rounding makes: the least tells what there was left to gain.
+    seen, blur = state.look.decrement, state.look.blur
+    last = jnp.where(state.reason == Reason.BLURRED, state.course.best, decrement)
+    at_limit = jnp.fmax(last, jnp.where(seen <= blur, last, seen)) <= limit
     falling = verdict.boundary & ~check.near & (~held | edge)
-    finite = falling & verdict.fast & ~verdict.rising
+    finite = falling & fast
     result = first_of(
         [
             (invalid, Result.INVALID),
@@ -93,8 +100,9 @@ def _rays(
     """Verdict along what may be the direction of escape.
 
     From the warm start: the way to the last point, the last step, the residual, the
-    step without its small components, the coordinates that it moves farthest, and the
-    way to the last point of those whose curvature there is nothing any more.
+    step without its small components, the coordinates that it moves farthest, the way
+    to the last point of those whose curvature there is nothing any more, and the last
+    step that was more than rounding, coarsely.
     """
     escape = gauge(state.point.theta - warm, state.frame.null)
     ray = jnp.where(jnp.isfinite(state.way.ray), state.way.ray, 0)
@@ -102,14 +110,27 @@ def _rays(
     drift = jnp.where(far > thresholds.ADRIFT * jnp.max(far), ray, 0)
     variances = diagonal(state.point.curvature)
     still = variances * escape**2 < thresholds.SPENT * jnp.finfo(y.dtype).eps ** 0.5
-    spent = jnp.where(still & ~state.frame.fitted, escape, 0)
-    rays = jnp.stack([escape, ray, check.residual, _sparse(ray), drift, spent])
+    # A coordinate that is 0 but for rounding has not gone far either.
+    spent = _sparse(jnp.where(still & ~state.frame.fitted, escape, 0))
+    trend = _coarse(jnp.where(jnp.isfinite(state.course.trend), state.course.trend, 0))
+    rays = [escape, ray, check.residual, _sparse(ray), drift, spent, trend]
     reach = jnp.max(jnp.abs(escape))
-    clean = jnp.asarray([False, False, False, True, True, True])
-    return ray_test(f, y, warm, rays, clean, reach, lost)
+    clean = jnp.asarray([False, False, False, True, True, True, True])
+    return ray_test(f, y, warm, jnp.stack(rays), clean, reach, lost)
 
 
 def _sparse(step: Array) -> Array:
     """Step less the components that rounding alone may have put there."""
     size = jnp.abs(step)
     return jnp.where(size > thresholds.SPARSE * jnp.max(size), step, 0)
+
+
+def _coarse(step: Array) -> Array:
+    """Step to three digits of its largest component.
+
+    What the other coordinates still move is gone, and components that are to be equal,
+    as of the categories left where one dies out, are.
+    """
+    largest = jnp.max(jnp.abs(step))
+    unit = thresholds.SPARSE * jnp.where(largest > 0, largest, 1)
+    return unit * jnp.round(step / unit)

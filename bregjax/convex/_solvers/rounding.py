@@ -18,7 +18,7 @@ def jitter(theta: Array, pattern: Array) -> Array:
 
 def _waves(theta: Array, pattern: Array) -> Array:
     order = jnp.arange(theta.size, dtype=theta.dtype)
-    return jnp.sin(1 + 12.9898 * order + 4.1414 * pattern)
+    return jnp.sin(1 + 12.9898 * order + 4.1414 * pattern.astype(theta.dtype))
 
 
 def steadied(
