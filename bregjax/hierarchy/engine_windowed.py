@@ -9,6 +9,7 @@ from jax.sharding import Mesh
 from bregjax._typing import PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._windowed import kernels
+from bregjax.hierarchy._windowed.cached import merge_cached, serves
 from bregjax.hierarchy._windowed.check import least_intruder
 from bregjax.hierarchy._windowed.frontier import Frontier
 from bregjax.hierarchy._windowed.placement import Placement
@@ -55,6 +56,7 @@ class WindowedInfo:
         long_windows: Windows undone because their rounds did not end.
         overflows: Windows undone for want of room.
         single_steps: Merges made one at a time, where windows of a few failed.
+        by_matrix: Merges made over a cached matrix of costs, the last ones.
     """
 
     duplicates: int = 0
@@ -66,6 +68,7 @@ class WindowedInfo:
     long_windows: int = 0
     overflows: int = 0
     single_steps: int = 0
+    by_matrix: int = 0
 
 
 def windowed(
@@ -145,6 +148,7 @@ class _Run:
         self._shares = _REDUCIBLE_SHARES if model.reducible else _SHARES
         self._singly = _FEW
         self._inverting = False
+        self._caching = True
         self._frontier = Frontier.of(pool)
         self._node = np.arange(pool.capacity)
         self._num_points = num_points
@@ -278,12 +282,32 @@ class _Run:
         """Make merges one at a time, as greedy does."""
         count = min(count, self._left - 1)
         often = self.info.single_steps + count > _BY_HOST
+        if often and self._merge_cached():
+            return
         # From here on: a program for single merges pays.
         self._inverting |= often and self._frontier.pool.merges_singly
         if self._inverting:
             self._merge_compiled(count)
         else:
             self._merge_from_host(count)
+
+    def _merge_cached(self) -> bool:
+        """Make all merges that are left over a matrix of costs, where that serves."""
+        frontier = self._frontier
+        first, _ = frontier.first_pair()
+        slots = frontier.active
+        slots = slots[np.argsort(self._node[slots])]
+        if not (self._caching and serves(frontier.pool, slots, *frontier.bound[first])):
+            return False
+        found = merge_cached(frontier.pool, slots)
+        if found is None:
+            self._caching = False
+            return False
+        children, costs = found
+        unions = self._num_points + self._made + np.arange(len(children))
+        self._record(np.append(self._node[slots], unions)[children], costs)
+        self.info.by_matrix += len(children)
+        return True
 
     def _merge_compiled(self, count: int) -> None:
         """Make merges one at a time, many in one call."""
@@ -324,9 +348,13 @@ class _Run:
         cost: np.ndarray,
     ) -> None:
         """Record merges in the order that they are in."""
-        rows = slice(self._made, self._made + len(union))
-        self._node[union] = self._num_points + np.arange(rows.start, rows.stop)
-        pairs = np.stack([self._node[first], self._node[second]], axis=1)
+        # Also of those that are parts of later ones.
+        self._node[union] = self._num_points + self._made + np.arange(len(union))
+        self._record(np.stack([self._node[first], self._node[second]], axis=1), cost)
+
+    def _record(self, pairs: np.ndarray, cost: np.ndarray) -> None:
+        """Record merges of nodes."""
+        rows = slice(self._made, self._made + len(pairs))
         self.children[rows] = np.sort(pairs, axis=1)
         self.costs[rows] = cost
         self._made = rows.stop

@@ -67,7 +67,7 @@ class Pool:
         # Programs on several devices wait for each other: one at a time.
         alone = self.placement.num_devices > 1 or screen.factorises
         self._ahead = Ahead(threaded=not alone)
-        size = _size(states)
+        self.size = size = _size(states)
         unit = self.shapes.columns * self.placement.num_devices
         slots = np.arange(-(-(size + size // 2 + 1) // unit) * unit)
         index = self.placement.dealt(np.minimum(slots, size - 1))
