@@ -36,6 +36,10 @@ _FEW, _FASTER = 8, 8
 # takes as long as a hundred of them do without; from then on windows of fewer clusters
 # than so many are not tried: their rounds and the check take longer.
 _BY_HOST, _WORTH = 64, 64
+# Rows searched in vain, by which the clusters that are left go to the matrix engine if
+# that serves: so many a cluster, of these at least so many, and a share of all others.
+# It computes some four times as much. One merge from the host counts as so many pairs.
+_IN_VAIN, _AT_LEAST, _OF_OTHERS, _PAIRS_BY_HOST = 1.1, 2000, 0.25, 2**16
 # A window of so many rounds, several times what they take, is given up: unions come
 # ever nearer to the rest, which one merge at a time makes at less cost.
 _MANY_ROUNDS = 24
@@ -149,6 +153,7 @@ class _Run:
         self._singly = _FEW
         self._inverting = False
         self._caching = True
+        self._in_vain = 0.0
         self._frontier = Frontier.of(pool)
         self._node = np.arange(pool.capacity)
         self._num_points = num_points
@@ -185,6 +190,8 @@ class _Run:
         share = self._shares[0]
         while self._left > 1:
             self._make_room()
+            if self._is_costly() and self._merge_cached():
+                break
             if self._inverting and share * self._left < _WORTH:
                 self._merge_singly(_WORTH)
                 share *= _RECOVERY
@@ -206,7 +213,7 @@ class _Run:
         info, frontier = self.info, self._frontier
         usual, largest, smallest = self._shares
         before = frontier.snapshot()
-        start = frontier.pool.used
+        start, searches = frontier.pool.used, frontier.searches
         merges = self._optimistic(threshold)
         if merges is None:
             info.overflows += 1
@@ -216,6 +223,7 @@ class _Run:
             return share / 2
         if self._is_long(merges):
             info.long_windows += 1
+            self._in_vain += frontier.searches - searches
             frontier.restore(before)
             return self._step_back(1, share, 0)
         if not len(merges.cost):  # nothing but bounds below what is there
@@ -231,6 +239,7 @@ class _Run:
             growth = _GROWTH if share > usual / 2 else _RECOVERY
             return min(growth * share, largest)
         info.failed_checks += 1
+        self._in_vain += frontier.searches - searches
         frontier.restore(before)
         lower = np.nextafter(intruder, -np.inf)
         count = int(np.count_nonzero(merges.cost <= lower))
@@ -329,6 +338,13 @@ class _Run:
             cost = self._frontier.bound[first]
             self._commit(first, second, self._frontier.merge(first, second), cost)
             self.info.single_steps += 1
+            self._in_vain += _PAIRS_BY_HOST / max(self._left, _AT_LEAST)
+
+    def _is_costly(self) -> bool:
+        """Whether so much was done in vain that costs are better had all at once."""
+        others = self._frontier.searches - self._in_vain
+        most = _IN_VAIN * max(self._left, _AT_LEAST) + _OF_OTHERS * others
+        return self._in_vain > most
 
     def _make_room(self) -> None:
         pool = self._frontier.pool
