@@ -123,9 +123,11 @@ def agglomerate(
             for Gaussians, none where costs are finite without.
         weights: Positive weights of the rows, `[m]`, 1 by default: a row of weight w
             costs what w copies of it do.
-        engine: "windowed" merges many pairs a round in O(m n) memory; "matrix" keeps
-            all costs, O(m²) memory, and works inside `jit` too; "recompute" keeps none,
-            O(m³) time; "auto" chooses. All are exact; where costs tie, see the engine.
+        engine: "windowed" merges many pairs a round in O(m n) memory, and where costs
+            invert so often that this does not pay, and there is room, goes on as
+            "matrix" does; "matrix" keeps all costs, O(m²) memory, and works inside
+            `jit` too; "recompute" keeps none, O(m³) time; "auto" chooses. All are
+            exact; where costs tie, see the engine.
             Where costs are solved for (a ψ of your own, Ising) "matrix" keeps lower
             bounds and solves for what may come next; "windowed" needs a ψ that is a sum
             over coordinates there.

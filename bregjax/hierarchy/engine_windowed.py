@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jax.sharding import Mesh
@@ -38,8 +39,9 @@ _FEW, _FASTER = 8, 8
 _BY_HOST, _WORTH = 64, 64
 # Rows searched in vain, by which the clusters that are left go to the matrix engine if
 # that serves: so many a cluster, of these at least so many, and a share of all others.
-# It computes some four times as much. One merge from the host counts as so many pairs.
-_IN_VAIN, _AT_LEAST, _OF_OTHERS, _PAIRS_BY_HOST = 1.1, 2000, 0.25, 2**16
+# It computes some four times as much. One merge from the host counts as so many pairs,
+# and bounds in all digits as so many of half.
+_IN_VAIN, _AT_LEAST, _OF_OTHERS, _PAIRS_BY_HOST, _BY_DIGITS = 1.1, 2000, 0.25, 2**16, 3
 # A window of so many rounds, several times what they take, is given up: unions come
 # ever nearer to the rest, which one merge at a time makes at less cost.
 _MANY_ROUNDS = 24
@@ -97,18 +99,25 @@ def windowed(
     other's nearest, is no nearer to a third than they were) need no check.
 
     Where windows fail again and again, because unions come nearer to others than their
-    parts were, merges are made one at a time by one program (`_windowed/singly.py`),
-    each at the cost of a row of bounds or two, and windows are tried less and less.
+    parts were, the clusters that are left go to the matrix engine, if a matrix of their
+    costs fits into memory and none of these is as small as its rounding
+    (`_windowed/cached.py`). Else merges are made one at a time by one program
+    (`_windowed/singly.py`), each at the cost of a row of bounds or two, and windows are
+    tried less and less.
 
     Pairs are screened by lower bounds, `model.screen`; `merge_cost`, the robust
     form, decides among all that are left.
 
-    Time: about 2.5 m² bounds, O(m) costs. Memory: O(m n). The loop runs on the host;
-    what is O(m) happens there, the rest in a few compiled programs whose shapes depend
-    on the size class of m alone.
+    Time: about 2.5 m² bounds, O(m) costs; where windows fail that of "matrix" on top,
+    over the clusters that are left, and at most about half as much for what was undone.
+    Memory: O(m n); with k clusters that are handed over k² numbers on top, where they
+    fit. The loop runs on the host; what is O(m) happens there, the rest in a few
+    compiled programs whose shapes depend on the size class of m alone (of those handed
+    over: on theirs, two an octave).
 
     Ties: of pairs of equal cost the one with the least of certain fixed numbers, as
-    good as random, merges first; equal points before all others. Deterministic.
+    good as random, merges first; equal points before all others; of clusters handed
+    over the pair of the oldest. Deterministic.
 
     Args:
         model: The cluster model.
@@ -223,8 +232,7 @@ class _Run:
             return share / 2
         if self._is_long(merges):
             info.long_windows += 1
-            self._in_vain += frontier.searches - searches
-            frontier.restore(before)
+            self._undo(before, searches)
             return self._step_back(1, share, 0)
         if not len(merges.cost):  # nothing but bounds below what is there
             return share
@@ -239,8 +247,7 @@ class _Run:
             growth = _GROWTH if share > usual / 2 else _RECOVERY
             return min(growth * share, largest)
         info.failed_checks += 1
-        self._in_vain += frontier.searches - searches
-        frontier.restore(before)
+        self._undo(before, searches)
         lower = np.nextafter(intruder, -np.inf)
         count = int(np.count_nonzero(merges.cost <= lower))
         few = _WORTH if self._inverting else _FEW
@@ -248,6 +255,13 @@ class _Run:
             return self._step_back(min(count, few) + 1, share, len(merges.cost))
         self._merge_window(lower, share)
         return max(_SHRINKAGE * share, smallest)
+
+    def _undo(self, before: dict[str, Any], searches: int) -> None:
+        """Return to before a window, which began after so many searches."""
+        pool = self._frontier.pool
+        each = 1 if pool.screen_dtype == np.float32 else _BY_DIGITS
+        self._in_vain += each * (self._frontier.searches - searches)
+        self._frontier.restore(before)
 
     def _step_back(self, count: int, share: float, size: int) -> float:
         """Make merges one at a time, so many or more; the share to try next.
@@ -342,7 +356,7 @@ class _Run:
 
     def _is_costly(self) -> bool:
         """Whether so much was done in vain that costs are better had all at once."""
-        others = self._frontier.searches - self._in_vain
+        others = max(self._frontier.searches - self._in_vain, 0)
         most = _IN_VAIN * max(self._left, _AT_LEAST) + _OF_OTHERS * others
         return self._in_vain > most
 

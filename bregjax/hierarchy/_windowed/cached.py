@@ -1,11 +1,10 @@
 """The clusters that are left, handed over to the engine that caches all costs.
 
-Where windows fail, and a matrix of these clusters fits into memory, a row of plain costs
-a merge takes a time that does not depend on the costs. What saves costs does not.
+Where windows fail, and a matrix of the costs between these clusters fits into memory,
+that engine is the faster: its time does not depend on what costs do.
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from bregjax._typing import PyTree
@@ -16,7 +15,7 @@ from bregjax.hierarchy.engines import fits
 
 __all__ = ["merge_cached", "serves"]
 
-# Columns of a larger matrix, which are written at each merge, miss every cache.
+# A larger matrix takes more than 8 GiB in float64.
 _MOST_CLUSTERS = 2**15
 
 
@@ -42,9 +41,7 @@ def serves(pool: Pool, slots: np.ndarray, least: float) -> bool:
     return not drowned(np.full(2, least), float(noise))
 
 
-def merge_cached(
-    pool: Pool, slots: np.ndarray
-) -> tuple[np.ndarray, np.ndarray] | None:
+def merge_cached(pool: Pool, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """Merge all clusters in slots, as greedy does.
 
     Args:
