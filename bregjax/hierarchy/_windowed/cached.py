@@ -27,7 +27,8 @@ def serves(pool: Pool, slots: np.ndarray, least: float) -> bool:
         slots: Those left.
         least: The least of their costs, or a bound below.
     """
-    if pool.placement.mesh is not None or pool.host is not None:
+    # A factorisation a pair costs too much: bounds are far cheaper there.
+    if not pool.merges_singly:
         return False
     size = _size_class(pool, len(slots))
     if size > _MOST_CLUSTERS:
