@@ -92,6 +92,9 @@ def tune_smoothing(
     where the tree changes: what is kept is the best smoothing that was seen. At the end
     the tree is made of it, and the objective is that of the two.
 
+    Time: at most max_steps / recluster_every + 2 trees, and as many gradients as steps.
+    Programs are compiled by the first of these, and where costs begin to invert.
+
     Args:
         x: Data, a row a point, `[m, d]`.
         family: As for `agglomerate`.

@@ -13,7 +13,8 @@ import scipy.sparse
 
 from bregjax._problem import equal_rows, padded, resolve, working_copy
 from bregjax.hierarchy import certify, replay
-from bregjax.hierarchy.agglomeration import _jitted_search, agglomerate
+from bregjax.hierarchy._searches import search_tree
+from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.hierarchy.engine_windowed import windowed
 from bregjax.hierarchy.tree_costs import leaves_and_codes
 from bregjax.smoothing import blur
@@ -69,7 +70,7 @@ def test_float32_gives_the_tree_of_float64(name, count, family, engine):
             labels = equal_rows(problem)
             children, costs, _ = windowed(model, leaves, m, labels=labels)
         else:
-            children, costs, _ = _jitted_search(model, leaves, np.int32(m), "matrix")
+            children, costs, _ = search_tree(model, leaves, np.int32(m), "matrix")
         children, costs = np.asarray(children)[: m - 1], np.asarray(costs)[: m - 1]
     found = certify(children, x, family=family)
     # Pairs of nearly equal rows cost nothing that float32 could tell apart.

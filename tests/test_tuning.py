@@ -8,6 +8,7 @@ import numpy as np
 import optax
 import pytest
 
+from bregjax import tuning
 from bregjax._result import Result
 from bregjax.families import Gaussian
 from bregjax.hierarchy.certificate import certify
@@ -241,3 +242,23 @@ def test_the_tree_is_that_of_the_smoothing(rng):
     assert certify(found.tree, x, **options).relative < 1e-9
     value = leave_one_out_log_likelihood(found.tree, x, num_clusters=3, **options)
     np.testing.assert_allclose(found.value, value, rtol=1e-9)
+
+
+def test_the_number_of_trees_is_bounded(rng, monkeypatch):
+    trees = 0
+    agglomerate = tuning.agglomerate
+
+    def counted(*args, **options):
+        nonlocal trees
+        trees += 1
+        return agglomerate(*args, **options)
+
+    monkeypatch.setattr(tuning, "agglomerate", counted)
+    tune_smoothing(
+        rng.normal(size=(16, 2)),
+        family="diagonal_gaussian",
+        num_clusters=2,
+        max_steps=12,
+        recluster_every=3,
+    )
+    assert trees <= 12 // 3 + 2

@@ -1,6 +1,5 @@
 """Agglomerative clustering in one call."""
 
-import functools
 import warnings
 from dataclasses import dataclass
 from typing import Literal, overload
@@ -25,14 +24,14 @@ from bregjax._problem import (
     working_copy,
 )
 from bregjax._progress import progress_shown
-from bregjax._typing import DataLike, PyTree
-from bregjax.cluster_model import ClusterModel
+from bregjax._typing import DataLike
 from bregjax.hierarchy._kinks import check_kinks, search_model
 from bregjax.hierarchy._lookalikes import lookalike
+from bregjax.hierarchy._searches import drowned, found_children, search_tree
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.engine_bounded import BoundedInfo, bounded, exhaustive
 from bregjax.hierarchy.engine_windowed import WindowedInfo, windowed
-from bregjax.hierarchy.engines import PURE_ENGINES, check_memory, engine_name
+from bregjax.hierarchy.engines import check_memory, engine_name
 from bregjax.hierarchy.host_costs import (
     host_leaves,
     host_of,
@@ -44,10 +43,6 @@ from bregjax.host_model import HostModel, rows_of
 from bregjax.smoothing import StatisticMap
 
 __all__ = ["AgglomerationInfo", "agglomerate"]
-
-
-# Costs below so many times the noise they were compared with are compared again.
-_NOISES = 2**10
 
 
 @dataclass(frozen=True)
@@ -128,9 +123,11 @@ def agglomerate(
             for Gaussians, none where costs are finite without.
         weights: Positive weights of the rows, `[m]`, 1 by default: a row of weight w
             costs what w copies of it do.
-        engine: "windowed" merges many pairs a round in O(m n) memory; "matrix" keeps
-            all costs, O(m²) memory, and works inside `jit` too; "recompute" keeps none,
-            O(m³) time; "auto" chooses. All are exact; where costs tie, see the engine.
+        engine: "windowed" merges many pairs a round in O(m n) memory, and where costs
+            invert so often that this does not pay, and there is room, goes on as
+            "matrix" does; "matrix" keeps all costs, O(m²) memory, and works inside
+            `jit` too; "recompute" keeps none, O(m³) time; "auto" chooses. All are
+            exact; where costs tie, see the engine.
             Where costs are solved for (a ψ of your own, Ising) "matrix" keeps lower
             bounds and solves for what may come next; "windowed" needs a ψ that is a sum
             over coordinates there.
@@ -190,7 +187,7 @@ def _agglomerate_traced(problem: Problem, engine: str):
     m = full.num_points
     name = _choose(engine, full, None, traced=True)
     model, leaves = build_leaves(full)
-    children = _children(search_model(model), leaves, jnp.int32(m), name)
+    children = found_children(search_model(model), leaves, jnp.int32(m), name)
     costs = replay_costs(model, leaves, children, m)
     tree = Dendrogram(children, costs, full.weights, full.data_model.ward_scale)
     return tree, AgglomerationInfo(name)
@@ -245,8 +242,8 @@ def _compiled(
         screen = host.screen(leaves)
     model = search_model(model)
     if name != "windowed":
-        children, costs, noise = _jitted_search(model, leaves, np.int32(m), name)
-        if name != "matrix" or not _drowned(np.asarray(costs)[: m - 1], float(noise)):
+        children, costs, noise = search_tree(model, leaves, np.int32(m), name)
+        if name != "matrix" or not drowned(np.asarray(costs)[: m - 1], float(noise)):
             return children, costs, AgglomerationInfo(name)
         name = "windowed"  # which compares costs that do not cancel
     labels = equal_rows(problem)
@@ -307,33 +304,6 @@ def _choose(
     itemsize = jnp.result_type(float).itemsize
     check_memory(name, m, state, pair, itemsize, solves=host is not None)
     return name
-
-
-def _search(model: ClusterModel, leaves: PyTree, num_points, engine: str):
-    """Children and costs, with rows for padding, and the noise of `cross_cost`."""
-    children = _children(model, leaves, num_points, engine)
-    costs = replay_costs(model, leaves, children, num_points)
-    return children, costs, 2 * jnp.max(model.cross_noise(leaves))
-
-
-def _drowned(costs: np.ndarray, noise: float) -> bool:
-    """Whether the order of some merges is that of the rounding they were found by.
-
-    Merges of equal rows cost exactly 0 and come first. One other of that size is the
-    next, whatever its cost came out as; what comes after it may belong before it.
-    """
-    small = np.flatnonzero(costs < _NOISES * noise)
-    positive = np.flatnonzero(costs[small] > 0)
-    return len(positive) > 0 and positive[0] < len(small) - 1
-
-
-def _children(model: ClusterModel, leaves: PyTree, num_points, engine: str):
-    if jax.tree.leaves(leaves)[0].shape[0] == 1:
-        return jnp.zeros((0, 2), jnp.int32)
-    return PURE_ENGINES[engine](model, jax.lax.stop_gradient(leaves), num_points)
-
-
-_jitted_search = functools.partial(jax.jit, static_argnames="engine")(_search)
 
 
 def _ward_scale(problem: Problem):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jax.sharding import Mesh
@@ -9,6 +10,7 @@ from jax.sharding import Mesh
 from bregjax._typing import PyTree
 from bregjax.cluster_model import ClusterModel
 from bregjax.hierarchy._windowed import kernels
+from bregjax.hierarchy._windowed.cached import merge_cached, serves
 from bregjax.hierarchy._windowed.check import least_intruder
 from bregjax.hierarchy._windowed.frontier import Frontier
 from bregjax.hierarchy._windowed.placement import Placement
@@ -35,6 +37,11 @@ _FEW, _FASTER = 8, 8
 # takes as long as a hundred of them do without; from then on windows of fewer clusters
 # than so many are not tried: their rounds and the check take longer.
 _BY_HOST, _WORTH = 64, 64
+# Rows searched in vain, by which the clusters that are left go to the matrix engine if
+# that serves: so many a cluster, of these at least so many, and a share of all others.
+# It computes some four times as much. One merge from the host counts as so many pairs,
+# and bounds in all digits as so many of half.
+_IN_VAIN, _AT_LEAST, _OF_OTHERS, _PAIRS_BY_HOST, _BY_DIGITS = 1.1, 2000, 0.25, 2**16, 3
 # A window of so many rounds, several times what they take, is given up: unions come
 # ever nearer to the rest, which one merge at a time makes at less cost.
 _MANY_ROUNDS = 24
@@ -55,6 +62,7 @@ class WindowedInfo:
         long_windows: Windows undone because their rounds did not end.
         overflows: Windows undone for want of room.
         single_steps: Merges made one at a time, where windows of a few failed.
+        by_matrix: Merges made over a cached matrix of costs, the last ones.
     """
 
     duplicates: int = 0
@@ -66,6 +74,7 @@ class WindowedInfo:
     long_windows: int = 0
     overflows: int = 0
     single_steps: int = 0
+    by_matrix: int = 0
 
 
 def windowed(
@@ -90,18 +99,25 @@ def windowed(
     other's nearest, is no nearer to a third than they were) need no check.
 
     Where windows fail again and again, because unions come nearer to others than their
-    parts were, merges are made one at a time by one program (`_windowed/singly.py`),
-    each at the cost of a row of bounds or two, and windows are tried less and less.
+    parts were, the clusters that are left go to the matrix engine, if a matrix of their
+    costs fits into memory and none of these is as small as its rounding
+    (`_windowed/cached.py`). Else merges are made one at a time by one program
+    (`_windowed/singly.py`), each at the cost of a row of bounds or two, and windows are
+    tried less and less.
 
     Pairs are screened by lower bounds, `model.screen`; `merge_cost`, the robust
     form, decides among all that are left.
 
-    Time: about 2.5 m² bounds, O(m) costs. Memory: O(m n). The loop runs on the host;
-    what is O(m) happens there, the rest in a few compiled programs whose shapes depend
-    on the size class of m alone.
+    Time: about 2.5 m² bounds, O(m) costs; where windows fail that of "matrix" on top,
+    over the clusters that are left, and at most about half as much for what was undone.
+    Memory: O(m n); with k clusters that are handed over k² numbers on top, where they
+    fit. The loop runs on the host; what is O(m) happens there, the rest in a few
+    compiled programs whose shapes depend on the size class of m alone (of those handed
+    over: on theirs, two an octave).
 
     Ties: of pairs of equal cost the one with the least of certain fixed numbers, as
-    good as random, merges first; equal points before all others. Deterministic.
+    good as random, merges first; equal points before all others; of clusters handed
+    over the pair of the oldest. Deterministic.
 
     Args:
         model: The cluster model.
@@ -145,6 +161,8 @@ class _Run:
         self._shares = _REDUCIBLE_SHARES if model.reducible else _SHARES
         self._singly = _FEW
         self._inverting = False
+        self._caching = True
+        self._in_vain = 0.0
         self._frontier = Frontier.of(pool)
         self._node = np.arange(pool.capacity)
         self._num_points = num_points
@@ -181,6 +199,8 @@ class _Run:
         share = self._shares[0]
         while self._left > 1:
             self._make_room()
+            if self._is_costly() and self._merge_cached():
+                break
             if self._inverting and share * self._left < _WORTH:
                 self._merge_singly(_WORTH)
                 share *= _RECOVERY
@@ -202,7 +222,7 @@ class _Run:
         info, frontier = self.info, self._frontier
         usual, largest, smallest = self._shares
         before = frontier.snapshot()
-        start = frontier.pool.used
+        start, searches = frontier.pool.used, frontier.searches
         merges = self._optimistic(threshold)
         if merges is None:
             info.overflows += 1
@@ -212,7 +232,7 @@ class _Run:
             return share / 2
         if self._is_long(merges):
             info.long_windows += 1
-            frontier.restore(before)
+            self._undo(before, searches)
             return self._step_back(1, share, 0)
         if not len(merges.cost):  # nothing but bounds below what is there
             return share
@@ -227,7 +247,7 @@ class _Run:
             growth = _GROWTH if share > usual / 2 else _RECOVERY
             return min(growth * share, largest)
         info.failed_checks += 1
-        frontier.restore(before)
+        self._undo(before, searches)
         lower = np.nextafter(intruder, -np.inf)
         count = int(np.count_nonzero(merges.cost <= lower))
         few = _WORTH if self._inverting else _FEW
@@ -235,6 +255,13 @@ class _Run:
             return self._step_back(min(count, few) + 1, share, len(merges.cost))
         self._merge_window(lower, share)
         return max(_SHRINKAGE * share, smallest)
+
+    def _undo(self, before: dict[str, Any], searches: int) -> None:
+        """Return to before a window, which began after so many searches."""
+        pool = self._frontier.pool
+        each = 1 if pool.screen_dtype == np.float32 else _BY_DIGITS
+        self._in_vain += each * (self._frontier.searches - searches)
+        self._frontier.restore(before)
 
     def _step_back(self, count: int, share: float, size: int) -> float:
         """Make merges one at a time, so many or more; the share to try next.
@@ -278,12 +305,32 @@ class _Run:
         """Make merges one at a time, as greedy does."""
         count = min(count, self._left - 1)
         often = self.info.single_steps + count > _BY_HOST
+        if often and self._merge_cached():
+            return
         # From here on: a program for single merges pays.
         self._inverting |= often and self._frontier.pool.merges_singly
         if self._inverting:
             self._merge_compiled(count)
         else:
             self._merge_from_host(count)
+
+    def _merge_cached(self) -> bool:
+        """Make all merges that are left over a matrix of costs, where that serves."""
+        frontier = self._frontier
+        first, _ = frontier.first_pair()
+        slots = frontier.active
+        slots = slots[np.argsort(self._node[slots])]
+        if not (self._caching and serves(frontier.pool, slots, *frontier.bound[first])):
+            return False
+        found = merge_cached(frontier.pool, slots)
+        if found is None:
+            self._caching = False
+            return False
+        children, costs = found
+        unions = self._num_points + self._made + np.arange(len(children))
+        self._record(np.append(self._node[slots], unions)[children], costs)
+        self.info.by_matrix += len(children)
+        return True
 
     def _merge_compiled(self, count: int) -> None:
         """Make merges one at a time, many in one call."""
@@ -305,6 +352,13 @@ class _Run:
             cost = self._frontier.bound[first]
             self._commit(first, second, self._frontier.merge(first, second), cost)
             self.info.single_steps += 1
+            self._in_vain += _PAIRS_BY_HOST / max(self._left, _AT_LEAST)
+
+    def _is_costly(self) -> bool:
+        """Whether so much was done in vain that costs are better had all at once."""
+        others = max(self._frontier.searches - self._in_vain, 0)
+        most = _IN_VAIN * max(self._left, _AT_LEAST) + _OF_OTHERS * others
+        return self._in_vain > most
 
     def _make_room(self) -> None:
         pool = self._frontier.pool
@@ -324,9 +378,13 @@ class _Run:
         cost: np.ndarray,
     ) -> None:
         """Record merges in the order that they are in."""
-        rows = slice(self._made, self._made + len(union))
-        self._node[union] = self._num_points + np.arange(rows.start, rows.stop)
-        pairs = np.stack([self._node[first], self._node[second]], axis=1)
+        # Also of those that are parts of later ones.
+        self._node[union] = self._num_points + self._made + np.arange(len(union))
+        self._record(np.stack([self._node[first], self._node[second]], axis=1), cost)
+
+    def _record(self, pairs: np.ndarray, cost: np.ndarray) -> None:
+        """Record merges of nodes."""
+        rows = slice(self._made, self._made + len(pairs))
         self.children[rows] = np.sort(pairs, axis=1)
         self.costs[rows] = cost
         self._made = rows.stop

@@ -15,7 +15,14 @@ from bregjax.hierarchy.engine_matrix import matrix
 from bregjax.hierarchy.engine_recompute import recompute
 from bregjax.host_model import HostModel
 
-__all__ = ["ENGINES", "PURE_ENGINES", "check_memory", "engine_name", "numbers_needed"]
+__all__ = [
+    "ENGINES",
+    "PURE_ENGINES",
+    "check_memory",
+    "engine_name",
+    "fits",
+    "numbers_needed",
+]
 
 PureEngine = Callable[[ClusterModel, PyTree, Array | int], Array]
 
@@ -30,6 +37,9 @@ _FEW_SOLVED = 300
 _FEW_UNSCREENED = 8000
 # Numbers in the states of pairs and unions that a `HostModel` has at work or keeps.
 _HOST_NUMBERS = 2**24
+
+# The share of the memory there is that an engine may take.
+_SHARE = 0.8
 
 _GIB = 2**30
 
@@ -103,6 +113,12 @@ def numbers_needed(
     return replayed + pairs if engine == "matrix" else replayed
 
 
+def fits(engine: str, num_points: int, state: int, pair: int, itemsize: int) -> bool:
+    """Whether an engine fits into memory; see `check_memory`."""
+    needed = numbers_needed(engine, num_points, state, pair) * itemsize
+    return needed <= _SHARE * available_memory()
+
+
 def check_memory(
     engine: str,
     num_points: int,
@@ -125,20 +141,20 @@ def check_memory(
     bytes_of = lambda name, m: (
         numbers_needed(name, m, state, pair, solves=solves) * itemsize
     )
-    fits = lambda m, name: bytes_of(name, m) <= 0.8 * available
     available = available_memory()
-    if fits(num_points, engine):
+    fits_in = lambda name, m: bytes_of(name, m) <= _SHARE * available
+    if fits_in(engine, num_points):
         return
     needed = bytes_of(engine, num_points)
     other = (
         f' engine="windowed" needs {bytes_of("windowed", num_points) / _GIB:.1f} GiB.'
-        if engine == "matrix" and not solves and fits(num_points, "windowed")
+        if engine == "matrix" and not solves and fits_in("windowed", num_points)
         else ""
     )
     raise ValueError(
         f'The engine "{engine}" needs {needed / _GIB:.1f} GiB for {num_points:,} '
         f"points and {available / _GIB:.1f} GiB are there: up to "
-        f"{_most(lambda m: fits(m, engine), num_points):,} points fit.{other} Merge "
+        f"{_most(lambda m: fits_in(engine, m), num_points):,} points fit.{other} Merge "
         "duplicates into weights, cluster a sample, or take a family with fewer "
         "numbers a cluster."
     )

@@ -10,6 +10,8 @@ __all__ = ["meet"]
 
 # Bounds of single pairs are about this near to costs where costs are what they bound.
 _MARGIN = 1e-4
+# How often a row that leaves many pairs open asks the next groups first.
+_TURNS = 4
 
 
 def meet(
@@ -47,6 +49,7 @@ def meet(
         np.append(rows[place], rows[new]),
         np.append(column, slot),
     )
+    _approach(pairs, rows, present, bounds)
     while True:
         reach = pairs.limit[:count].copy()
         place, column = _valid(rows, present, *bounds.pairs_by_row(reach))
@@ -60,6 +63,28 @@ def meet(
         pairs.decide()
         if np.all(pairs.limit[:count] <= reach):
             return pairs.known()
+
+
+def _approach(
+    pairs: "_Pairs", rows: np.ndarray, present: np.ndarray, bounds: Bounds
+) -> None:
+    """Lower the limits of rows that leave many pairs open, by their next groups.
+
+    One loose bound among those that led is enough to leave all pairs of a row open.
+    """
+    near, count = bounds.shapes.near, len(rows)
+    for turn in range(1, _TURNS):
+        limit = pairs.limit[:count, None]
+        open_ = np.count_nonzero(bounds.by_row[1] <= limit, axis=1)
+        crowded = np.flatnonzero(open_ > near)
+        if not len(crowded):
+            return
+        order = np.argsort(bounds.by_row[0, crowded], axis=1)
+        group = order[:, turn * near : (turn + 1) * near]
+        place = np.repeat(crowded, group.shape[1])
+        column = bounds.leading(place, group.ravel())
+        place, column = _valid(rows, present, place, column)
+        pairs.add(*pairs.fresh(place, rows[place], column))
 
 
 def _leading(

@@ -24,8 +24,9 @@ __all__ = ["MOST_SINGLY", "Pool", "blocks"]
 # Slots in use from which few rows are worth a program of their own, and calls for few
 # rows after which they are in any case.
 _MANY_SLOTS, _MANY_CALLS = 4096, 128
-# Pairs a row left in question from which more digits are tried.
-_MANY_LEFT = 256
+# Pairs a row left in question from which more digits are tried; a few rows alone, as
+# those far out, are no reason.
+_MANY_LEFT, _FEW_ROWS = 256, 16
 # A batch of so many pairs takes no longer than a few calls of one of few pairs.
 _CHEAP = 512
 # Merges that one call makes one at a time: about a second's.
@@ -67,7 +68,7 @@ class Pool:
         # Programs on several devices wait for each other: one at a time.
         alone = self.placement.num_devices > 1 or screen.factorises
         self._ahead = Ahead(threaded=not alone)
-        size = _size(states)
+        self.size = size = _size(states)
         unit = self.shapes.columns * self.placement.num_devices
         slots = np.arange(-(-(size + size // 2 + 1) // unit) * unit)
         index = self.placement.dealt(np.minimum(slots, size - 1))
@@ -142,7 +143,7 @@ class Pool:
             left: How many pairs the bounds left.
         """
         coarse, full = self.screen_dtype, np.dtype(self.dtype)
-        if coarse == full or left <= self._many * len(rows):
+        if coarse == full or left <= self._many * max(len(rows), _FEW_ROWS):
             return None
         # Replaced at once: other threads read them.
         before, self.features = self.features, self._features(full)
