@@ -83,11 +83,12 @@ def _bandwidths(
 ) -> np.ndarray:
     """Deviation of each column given those before, the least of all leaves, `[d]`."""
     if isinstance(smoothing, Blur):
-        bandwidth = np.asarray(smoothing.bandwidth)
-        if bandwidth.ndim < 2:
-            return np.broadcast_to(np.abs(bandwidth), np.shape(rows)[1:])
-        # B Bᵀ = RᵀR, without the squares.
-        return np.abs(np.diagonal(np.linalg.qr(bandwidth.T, mode="r")))
+        bandwidth, d = np.asarray(smoothing.bandwidth), rows.shape[1]
+        if bandwidth.shape in ((), (d,)):
+            return np.broadcast_to(np.abs(bandwidth), d)
+        if bandwidth.shape == (d, d):
+            # B Bᵀ = RᵀR, without the squares.
+            return np.abs(np.diagonal(np.linalg.qr(bandwidth.T, mode="r")))
     ones = np.ones(len(rows))
     return np.asarray(
         _least_pivots(rows, smoothing, ones if weights is None else weights)
