@@ -120,6 +120,11 @@ class ClusterModel(abc.ABC):
         return False
 
     @property
+    def distributes(self) -> bool:
+        """Whether several devices may compute costs at the same time."""
+        return True
+
+    @property
     def screened(self) -> bool:
         """Whether the bounds of `screen` take much less time than costs."""
         return True

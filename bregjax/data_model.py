@@ -17,7 +17,11 @@ from bregjax.cluster_model import (
 )
 from bregjax.convex import ConvexFunction, SquaredNorm
 
-__all__ = ["DataModel", "FunctionModel"]
+__all__ = ["DataModel", "FunctionModel", "PrecisionError"]
+
+
+class PrecisionError(ValueError):
+    """Costs would have too few digits in the precision at hand."""
 
 
 class DataModel(abc.ABC):
@@ -76,9 +80,16 @@ class DataModel(abc.ABC):
             rows: As of `as_rows`, perhaps traced.
             smoothing: A smoothing map, or None.
             weights: `[m]`, or None.
+
+        Raises:
+            PrecisionError: If there is none.
         """
         del rows, smoothing, weights
         return self
+
+    def least_bandwidth(self, rows: Array) -> np.ndarray:
+        """Bandwidths that costs still have digits for, `[d]`; 0, here."""
+        return np.zeros(np.shape(rows)[1:])
 
     @property
     def ward_scale(self) -> DataLike | None:

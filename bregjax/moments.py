@@ -2,7 +2,7 @@
 
 import abc
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 import jax
@@ -11,7 +11,7 @@ import numpy as np
 from jax.lax.linalg import triangular_solve
 
 from bregjax._pytree import register_pytree
-from bregjax._roots import cholesky_by_root
+from bregjax._roots import cholesky_by_root, root_of_rows
 from bregjax._typing import Array, PyTree
 from bregjax.cluster_model import weighted_mean
 from bregjax.merges import Merges
@@ -61,11 +61,14 @@ class Moments(CentredStatistics):
         covariance: `[..., d, d]` if full, the variances `[..., d]` if diagonal, their
             average over coordinates `[...]` if spherical.
         form: Which of the three.
+        root: Upper triangular R with Σ = RᵀR, `[..., d, d]`, of full covariances whose
+            small eigenvalues Σ has lost in rounding; None where Σ will do.
     """
 
     mean: Array
     covariance: Array
     form: Form = jax.tree.static(default="full")
+    root: Array | None = None
 
     def blurred(self, bandwidth: Array) -> "Moments":
         """Add the covariance of a kernel: diag(h²) for `[d]`, h² I for a scalar.
@@ -86,26 +89,52 @@ class Moments(CentredStatistics):
             kernel = jnp.diagonal(kernel)
         elif self.form == "spherical":
             kernel = jnp.trace(kernel) / dim
-        return Moments(
-            self.mean, self.covariance + _aligned(kernel, self.covariance), self.form
-        )
+        root = None
+        if self.root is not None:
+            square = bandwidth.ndim == 2
+            factor = (
+                bandwidth.T if square else jnp.diag(jnp.broadcast_to(bandwidth, dim))
+            )
+            root = _root_of_sum(self.root, _aligned(factor, self.root))
+        covariance = self.covariance + _aligned(kernel, self.covariance)
+        return Moments(self.mean, covariance, self.form, root)
 
     def mixed(self, center: "Moments", share: Array) -> "Moments":
         """Moments of the mixture (1 − α) · self + α · center; α scalar or `[...]`."""
         self._check_center(center)
         share = jnp.broadcast_to(share, self.mean.shape[:-1])
-        center = Moments(
+        whole = Moments(
             _aligned(center.mean, self.mean),
             _aligned(center.covariance, self.covariance),
             self.form,
         )
-        return pool(1 - share, self, share, center)
+        mixture = pool(1 - share, self, share, whole)
+        if self.root is None:
+            return mixture
+        times = lambda amount, root: jnp.sqrt(amount)[..., None, None] * root
+        root = _root_of_sum(
+            times(1 - share, self.root),
+            times(share, _aligned(center._known_root(), self.root)),
+            times(share * (1 - share), (self.mean - whole.mean)[..., None, :]),
+        )
+        return replace(mixture, root=root)
 
     def added(self, center: "Moments", amount: Array) -> "Moments":
         """Means and covariances plus α times those of the centre."""
         self._check_center(center)
         add = lambda t, z: t + jnp.broadcast_to(amount * z, t.shape)
-        return jax.tree.map(add, self, center)
+        root = None
+        if self.root is not None:
+            factor = jnp.sqrt(amount) * center._known_root()
+            root = _root_of_sum(self.root, _aligned(factor, self.root))
+        covariance = add(self.covariance, center.covariance)
+        return Moments(add(self.mean, center.mean), covariance, self.form, root)
+
+    def _known_root(self) -> Array:
+        """The root, or the transposed Cholesky factor."""
+        if self.root is not None:
+            return self.root
+        return jnp.swapaxes(jnp.linalg.cholesky(self.covariance), -1, -2)
 
     def _check_center(self, center: PyTree) -> None:
         """Raise unless a centre has the form and the shapes of one row."""
@@ -227,6 +256,11 @@ class Normals:
         else:
             white = self.root * gap
         return self.log_norm - 0.5 * jnp.sum(white**2, axis=-1)
+
+
+def _root_of_sum(*rows: Array) -> Array:
+    """R with RᵀR = Σ AᵀA, of A `[..., k, d]`; it has no derivatives."""
+    return root_of_rows(jax.lax.stop_gradient(jnp.concatenate(rows, axis=-2)))
 
 
 def _expand(x: Array, axes: int) -> Array:

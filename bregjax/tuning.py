@@ -23,8 +23,7 @@ from bregjax._problem import (
 from bregjax._progress import progress_shown
 from bregjax._result import Result
 from bregjax._typing import Array, DataLike
-from bregjax.families._narrow import least_bandwidth
-from bregjax.families.gaussian import Gaussian
+from bregjax.data_model import PrecisionError
 from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.objectives import leave_one_out_log_likelihood
@@ -166,6 +165,8 @@ def tune_smoothing(
             problem, step, limits, max_steps, recluster_every, report
         )
         end = _end_of_range(best.free, limits)
+        if result is Result.BOUNDARY:
+            end = "floor"
         if end:
             result = Result.BOUNDARY
             warnings.warn(
@@ -223,11 +224,16 @@ def _climb(
     best, history, last_rise, tree = None, [], 0, _tree(problem, free)
     result = Result.STEP_LIMIT
     for count in range(max_steps):
-        if count and count % recluster_every == 0:
-            tree = _tree(problem, free)
-        value, moved, state = step.update(
-            _suited(problem, free), limits, free, state, tree
-        )
+        try:
+            if count and count % recluster_every == 0:
+                tree = _tree(problem, free)
+            suited = _in_digits(problem, free)
+        except PrecisionError:
+            if best is None:
+                raise
+            result = Result.BOUNDARY
+            break
+        value, moved, state = step.update(suited, limits, free, state, tree)
         value = float(value)
         history.append(value)
         if not math.isfinite(value):
@@ -285,8 +291,8 @@ def _tree(problem: Problem, free: list[Array]) -> Dendrogram:
     return agglomerate(problem.rows, **_options(problem, free))
 
 
-def _suited(problem: Problem, free: list[Array]) -> Problem:
-    """The problem in the arithmetic that a smoothing needs."""
+def _in_digits(problem: Problem, free: list[Array]) -> Problem:
+    """The problem in the arithmetic that this smoothing needs."""
     smoothing = from_unconstrained(free, _map_of(problem))
     model = problem.data_model.suited_to(problem.rows, smoothing, problem.weights)
     return replace(problem, data_model=model)
@@ -357,8 +363,9 @@ def _least(problem: Problem, floor: float | None) -> np.ndarray:
             per_coordinate=np.ndim(smoothing.bandwidth) > 0,
             weights=problem.weights,
         )
-        full = isinstance(problem.data_model, Gaussian)
-        least = least_bandwidth(problem.rows) if full else 0.0
+        least = problem.data_model.least_bandwidth(problem.rows)
+        if np.ndim(rule.bandwidth) == 0:
+            least = np.max(least, initial=0)
         return np.maximum(1e-6 * np.asarray(rule.bandwidth), least)
     if isinstance(smoothing, Adding):
         return 1e-12 * np.asarray(smoothing.amount)

@@ -10,6 +10,7 @@ import pytest
 
 import bregjax as bj
 from bregjax._checks import values_behind
+from bregjax._result import Result
 from bregjax._roots import cholesky_by_root, root_of_rows
 from bregjax.families.gaussian_models import leaf_factors
 from bregjax.families.rooted_gaussian import RootedGaussianModel
@@ -240,15 +241,84 @@ def test_in_single_precision_less_is_too_narrow():
         )(1e-5)
 
 
-def test_constant_columns_and_other_smoothings(rng):
+def test_constant_columns_have_no_range(rng):
     x = np.column_stack([rng.normal(size=(12, 2)), np.ones(12)])
     agglomerate(x, smoothing=bj.blur(1e-12 * np.ones(3) + [1, 1, 0]))
-    center = Moments(jnp.asarray(x.mean(axis=0)), jnp.eye(3))
-    smoothing = bj.mixing(center, 1e-12)
-    tree = agglomerate(x, smoothing=smoothing)
-    assert bj.certify(tree, x, family="gaussian", smoothing=smoothing).holds()
-    with pytest.raises(ValueError, match="bandwidth"):
-        agglomerate(x, smoothing=bj.adding(Moments(jnp.zeros(3), jnp.eye(3)), 1e-24))
+
+
+def _center(scale):
+    return Moments(jnp.zeros(3), scale**2 * np.eye(3))
+
+
+SMOOTHINGS = {
+    "adding": lambda s: bj.adding(_center(1.0), s**2),
+    "mixing": lambda s: bj.mixing(_center(s), 0.3),
+    "pseudo_count": lambda s: bj.pseudo_count(_center(s), 0.5),
+    "blur": lambda s: bj.blur(np.array([[1, 0, 0], [1, s, 0], [0.3, 0.2, 1]])),
+}
+
+
+@pytest.mark.parametrize("kind", SMOOTHINGS)
+def test_every_smoothing_keeps_roots(kind):
+    """Leaves of singular covariances but for 1e-7: Σ itself has lost that."""
+    smoothing = SMOOTHINGS[kind](1e-7)
+    tree = agglomerate(ROWS, smoothing=smoothing)
+    with mp.workdps(60):
+        leaves = [_smoothed(kind, [mp.mpf(v) for v in row], 1e-7) for row in ROWS]
+        expected = np.array(_costs_of(leaves, tree.children), float)
+    np.testing.assert_allclose(tree.merge_costs, expected, rtol=1e-8)
+
+
+def _smoothed(kind, row, s):
+    """Weight, mean and covariance of a leaf."""
+    x, floor = mp.matrix(row), mp.mpf(s) ** 2 * mp.eye(3)
+    if kind == "adding":
+        return mp.mpf(1), x, floor
+    if kind == "blur":
+        factor = mp.matrix([[1, 0, 0], [1, s, 0], [0.3, 0.2, 1]])
+        return mp.mpf(1), x, factor * factor.T
+    share = mp.mpf(0.3) if kind == "mixing" else mp.mpf(0.5) / mp.mpf(1.5)
+    weight = mp.mpf(1) if kind == "mixing" else mp.mpf(1.5)
+    scatter = share * (1 - share) * x * x.T
+    return weight, (1 - share) * x, share * floor + scatter
+
+
+def _costs_of(leaves, children):
+    nodes, costs = list(leaves), []
+    half = lambda weight, covariance: weight * mp.log(mp.det(covariance)) / 2
+    for a, b in children:
+        (w_a, mean_a, cov_a), (w_b, mean_b, cov_b) = nodes[a], nodes[b]
+        w, delta = w_a + w_b, mean_a - mean_b
+        p, q = w_a / w, w_b / w
+        covariance = p * cov_a + q * cov_b + p * q * delta * delta.T
+        nodes.append((w, p * mean_a + q * mean_b, covariance))
+        costs.append(half(w, covariance) - half(w_a, cov_a) - half(w_b, cov_b))
+    return costs
+
+
+def test_what_the_user_says_of_roots_is_done():
+    with pytest.raises(TypeError, match="must be True, False or None; got 'no'"):
+        bj.Gaussian(roots="no")  # pyright: ignore[reportArgumentType]
+    for roots in (True, False):
+        family = bj.Gaussian(3, roots=roots)
+        assert family.suited_to(jnp.asarray(ROWS), bj.blur(1e-12), None) == family
+    with jax.enable_x64(True):
+        tree = agglomerate(ROWS, smoothing=bj.blur(1e-6))
+        traced = jax.jit(
+            lambda h: bj.replay(
+                tree, ROWS, family=bj.Gaussian(roots=True), smoothing=bj.blur(h)
+            )
+        )
+        np.testing.assert_allclose(traced(1e-6), tree.merge_costs, rtol=1e-9)
+
+
+def test_several_devices_do_not_factorise_side_by_side():
+    """QR decompositions of two devices of a CPU lock up: one does the work."""
+    assert not RootedGaussianModel().distributes
+    mesh = jax.make_mesh((1,), ("points",))
+    tree = agglomerate(ROWS, smoothing=bj.blur(1e-6), mesh=mesh)
+    same = agglomerate(ROWS, smoothing=bj.blur(1e-6))
+    np.testing.assert_array_equal(tree.children, same.children)
 
 
 def test_tuning_from_far_below(rng):
@@ -261,6 +331,31 @@ def test_tuning_from_far_below(rng):
         found.tree, x, family="gaussian", smoothing=found.smoothing
     )
     assert certificate.holds()
+
+
+def test_floors_of_bandwidths_go_by_column(rng):
+    """Units of 1e9 in one column are no floor for another."""
+    x = np.concatenate([rng.normal(size=(20, 2)), 0.3 * rng.normal(size=(20, 2)) + 3])
+    units = np.array([1, 1e9])
+    tune = functools.partial(bj.tune_smoothing, family="gaussian", num_clusters=2)
+    found = [
+        tune(y, smoothing=bj.normal_reference(y, per_coordinate=True), max_steps=40)
+        for y in (x, x * units)
+    ]
+    bandwidths = [np.asarray(result.smoothing.bandwidth) for result in found]
+    np.testing.assert_allclose(bandwidths[0] * units, bandwidths[1], rtol=0.2)
+
+
+def test_tuning_ends_where_digits_do(rng):
+    """Of tripled rows the likelihood rises as the amount falls: no error half way."""
+    x = np.repeat(rng.normal(size=(8, 2)), 3, axis=0)
+    center = Moments(jnp.zeros(2), jnp.eye(2))
+    with pytest.warns(UserWarning, match="floor"):
+        found = bj.tune_smoothing(
+            x, family="gaussian", num_clusters=2, smoothing=bj.adding(center, 1e-14)
+        )
+    assert found.result == Result.BOUNDARY
+    assert np.isfinite(found.value)
 
 
 def test_roots_of_rows_and_factors_by_them(rng):

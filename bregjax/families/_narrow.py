@@ -8,6 +8,7 @@ import numpy as np
 
 from bregjax._checks import is_concrete, values_behind
 from bregjax._typing import Array, PyTree
+from bregjax.data_model import PrecisionError
 from bregjax.moments import Moments
 from bregjax.smoothing import Blur, StatisticMap
 
@@ -20,20 +21,30 @@ _REACH = 64
 
 
 def needs_roots(
-    rows: Array, smoothing: StatisticMap | None, weights: Array | None
+    rows: Array,
+    smoothing: StatisticMap | None,
+    weights: Array | None,
+    *,
+    unknown: bool,
 ) -> bool:
     """Whether log-determinants of covariances lose digits that roots of them keep.
 
     With r the largest s / h of a column, half its range and its bandwidth, they are
-    good to eps r², with roots to eps r. False where values are not known.
+    good to eps r², with roots to eps r.
+
+    Args:
+        rows: `[m, d]`.
+        smoothing: A smoothing map, or None.
+        weights: `[m]`, or None.
+        unknown: What to answer where values are not known.
 
     Raises:
-        ValueError: If roots would have too few digits left.
+        PrecisionError: If roots would have too few digits left.
     """
     arguments = rows, smoothing, weights
     known = values_behind(arguments)
     if smoothing is None or known is None:
-        return False
+        return unknown
     limits = _limits(arguments)
     bandwidths, half = _bandwidths(*known), _half_range(known[0])
     # What is singular, or overflows, is refused where all families refuse it.
@@ -42,24 +53,26 @@ def needs_roots(
     column = int(np.argmax(ratios))
     loss = float(limits.eps) * ratios[column] ** 2
     if loss > _REACH:
-        least = _rounded_up(_least(half[column], float(limits.eps)))
-        raise ValueError(
+        least = _rounded_up(_least(half, float(limits.eps))[column])
+        double = limits.bits == 64
+        raise PrecisionError(
             f"`smoothing` has a bandwidth of {bandwidths[column]:.3g} in column "
             f"{column}, whose range is {2 * half[column]:.3g}: too narrow for the "
-            f"digits of float{limits.bits}. Take {least:.2g} or more, or a family "
-            "without correlations, such as diagonal_gaussian."
+            f"digits of float{limits.bits}. Take {least:.2g} or more, "
+            f"{'' if double else 'turn on jax_enable_x64, '}or take a family without "
+            "correlations, such as diagonal_gaussian."
         )
     return bool(loss > _LOSS[limits.bits])
 
 
-def least_bandwidth(rows: Array) -> float:
-    """The least bandwidth of all columns that `needs_roots` does not refuse."""
+def least_bandwidth(rows: Array) -> np.ndarray:
+    """The least bandwidth of each column that `needs_roots` does not refuse, `[d]`."""
     eps = float(jnp.finfo(jnp.result_type(float)).eps)
-    return _least(float(np.max(_half_range(rows), initial=0)), eps)
+    return 1.01 * _least(_half_range(rows), eps)  # not so near as to round below
 
 
-def _least(half_range: float, eps: float) -> float:
-    return half_range * float(np.sqrt(eps / _REACH))
+def _least(half_range: np.ndarray, eps: float) -> np.ndarray:
+    return half_range * np.sqrt(eps / _REACH)
 
 
 def _rounded_up(value: float) -> float:
@@ -100,7 +113,9 @@ def _least_pivots(
     rows: Array, smoothing: StatisticMap, weights: Array | np.ndarray
 ) -> Array:
     m, d = rows.shape
-    points = Moments(jnp.asarray(rows), jnp.zeros((m, d, d), rows.dtype))
-    covariance = smoothing(points, jnp.asarray(weights))[0].covariance
-    pivots = jnp.diagonal(jnp.linalg.cholesky(covariance), axis1=-2, axis2=-1)
-    return jnp.min(pivots, axis=0)
+    zero = jnp.zeros((m, d, d), rows.dtype)
+    points = Moments(jnp.asarray(rows), zero, root=zero)
+    leaves = smoothing(points, jnp.asarray(weights))[0]
+    root = leaves.root
+    root = jnp.linalg.cholesky(leaves.covariance) if root is None else root
+    return jnp.min(jnp.diagonal(root, axis1=-2, axis2=-1), axis=0)

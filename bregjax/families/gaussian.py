@@ -11,7 +11,7 @@ from bregjax._pytree import register_pytree
 from bregjax._typing import Array
 from bregjax.convex import ConjugateSolution
 from bregjax.families._closed_form import all_finite, closed_form
-from bregjax.families._narrow import needs_roots
+from bregjax.families._narrow import least_bandwidth, needs_roots
 from bregjax.families._vector_family import VectorFamily
 from bregjax.families.gaussian_models import (
     FullGaussianModel,
@@ -78,9 +78,12 @@ class Gaussian(_GaussianFamily):
     Attributes:
         dim: d; taken from the data if None.
         roots: Whether clusters hold roots of their covariances too, for bandwidths h
-            far below the range s of the data: costs are good to eps s / h, not to
-            eps s² / h², and take some ten times as long. None for where it matters, if
-            the values are known: not inside `jit`.
+            far below the range s of the data: costs, and their derivatives by h, are
+            good to eps s / h, not to eps s² / h², and take several times as long.
+            (Derivatives by data stay as they are.) None for where it matters, and a
+            refusal where even roots have too few digits, if values are known: not
+            inside `jit`, `vmap` or `checkpoint`, where you say it yourself.
+        rooted: Where it was found to matter; filled in.
 
     References:
         Telgarsky and Dasgupta (2012), Examples 4.2 and 5.4 (`g-n`).
@@ -88,6 +91,12 @@ class Gaussian(_GaussianFamily):
 
     dim: int | None = jax.tree.static(default=None)
     roots: bool | None = jax.tree.static(default=None)
+    rooted: bool = jax.tree.static(default=False)
+
+    def __post_init__(self) -> None:
+        """Raise TypeError unless `roots` is True, False or None."""
+        if self.roots not in (True, False, None) or isinstance(self.roots, np.ndarray):
+            raise TypeError(f"`roots` must be True, False or None; got {self.roots!r}.")
 
     @property
     def form(self) -> Form:
@@ -154,7 +163,17 @@ class Gaussian(_GaussianFamily):
 
     def cluster_model(self) -> FullGaussianModel | RootedGaussianModel:
         """Relative covariances."""
-        return RootedGaussianModel() if self.roots else FullGaussianModel()
+        return RootedGaussianModel() if self._has_roots else FullGaussianModel()
+
+    def leaf_statistics(self, x: Array) -> Moments:
+        """Each row with a covariance of zero, and a root of zero where these count."""
+        points = super().leaf_statistics(x)
+        root = points.covariance if self._has_roots else None
+        return replace(points, root=root)
+
+    @property
+    def _has_roots(self) -> bool:
+        return self.rooted if self.roots is None else self.roots
 
     def suited_to(
         self, rows: Array, smoothing: StatisticMap | None, weights: Array | None
@@ -162,11 +181,17 @@ class Gaussian(_GaussianFamily):
         """With roots where they matter, unless told.
 
         Raises:
-            ValueError: If a bandwidth is too far below the range of its column for the
-                precision at hand.
+            PrecisionError: If a bandwidth is too far below the range of its column for
+                the precision at hand.
         """
-        needed = needs_roots(rows, smoothing, weights)
-        return replace(self, roots=True) if needed and self.roots is None else self
+        if self.roots is not None:
+            return self
+        rooted = needs_roots(rows, smoothing, weights, unknown=self.rooted)
+        return replace(self, rooted=rooted)
+
+    def least_bandwidth(self, rows: Array) -> np.ndarray:
+        """What costs have digits for, for each column."""
+        return least_bandwidth(rows)
 
     def default_smoothing(self, x: Array, weights: Array | None) -> Blur:
         """One normal-reference bandwidth for all directions (`-n`)."""

@@ -8,7 +8,7 @@ transformations (QR), which never form a covariance.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -64,15 +64,18 @@ class RootedGaussianModel(ClusterModel):
     the points 0 and 1 on a line under h = 1e-9 have R_a = R_b = 1e-9; the rows are
     7e-10, 7e-10 and 0.5, and R is 0.5.
 
-    Costs are those of `FullGaussianModel`; they take some ten times as long.
+    Costs are those of `FullGaussianModel`; they take several times as long.
     Derivatives are those by moments: a derivative by data is good to eps s² / h².
     """
 
     def leaves(self, statistics: Moments, weights: Array) -> RootedState:
-        """States of points with moments `[m, ...]`, by Cholesky factors."""
-        factor = leaf_factors(jax.lax.stop_gradient(statistics.covariance))
-        root = jnp.swapaxes(factor, -1, -2)
-        return self.settle(RootedState(weights, statistics, root, weights))
+        """States of points with moments `[m, ...]`, by their roots if they have any."""
+        root = statistics.root
+        if root is None:
+            factor = leaf_factors(jax.lax.stop_gradient(statistics.covariance))
+            root = jnp.swapaxes(factor, -1, -2)
+        moments = replace(statistics, root=None)
+        return self.settle(RootedState(weights, moments, root, weights))
 
     def pool(self, a: RootedState, b: RootedState) -> RootedState:
         """Pool the moments and the roots."""
@@ -108,6 +111,11 @@ class RootedGaussianModel(ClusterModel):
     def pair_size(self, state: RootedState) -> int:
         """The rows of which roots of unions are made."""
         return 2 * super().pair_size(state)
+
+    @property
+    def distributes(self) -> bool:
+        """Not among devices of a CPU, where QR decompositions side by side lock up."""
+        return jax.default_backend() != "cpu"
 
     @property
     def screened(self) -> bool:
@@ -267,7 +275,8 @@ def _costs_of_means(a: RootedState, b: RootedState) -> tuple[Array, Array]:
     noise = reach[0][:, None] + reach[1][None]
     noise = jnp.finfo(noise.dtype).eps * noise
     noise = total * noise * (slope + share * noise)
-    return 0.5 * total * jnp.log1p(share * distances), noise
+    cost = 0.5 * total * jnp.log1p(share * distances)
+    return cost, noise + float(jnp.finfo(cost.dtype).eps) * cost
 
 
 def _gram(rows: Array) -> Array:

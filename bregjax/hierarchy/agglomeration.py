@@ -197,6 +197,8 @@ def _agglomerate_eagerly(
     problem: Problem, engine: str, mesh: Mesh | None, *, progress: bool
 ):
     m = problem.num_points
+    if not problem.data_model.cluster_model().distributes:
+        mesh = None
     with precision(problem):
         full = padded(working_copy(problem))
         host = None if mesh is not None else host_of(problem)

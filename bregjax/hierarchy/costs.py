@@ -112,7 +112,7 @@ def merge_cost(
         return union - cost(x_a, w_a) - cost(x_b, w_b)
     a = resolve(x_a, family, smoothing, weights_a)
     b = resolve(x_b, family, smoothing, weights_b)
-    a, b = _suited(a, b)
+    a, b = _beside_each_other(a, b)
     if jax.tree.structure(a.data_model) != jax.tree.structure(b.data_model):
         raise ValueError(
             "`family` takes from the rows of each cluster what differs between them: "
@@ -128,7 +128,7 @@ def merge_cost(
     return cast(Array, cost[()])
 
 
-def _suited(a: Problem, b: Problem) -> tuple[Problem, Problem]:
+def _beside_each_other(a: Problem, b: Problem) -> tuple[Problem, Problem]:
     """Both in the arithmetic that the rows of both together need."""
     stacked = lambda *parts: (np if is_concrete(parts) else jnp).concatenate(parts)
     if np.shape(a.rows)[1:] != np.shape(b.rows)[1:]:

@@ -29,11 +29,11 @@ PureEngine = Callable[[ClusterModel, PyTree, Array | int], Array]
 PURE_ENGINES: dict[str, PureEngine] = {"matrix": matrix, "recompute": recompute}
 ENGINES = ("windowed", *PURE_ENGINES)
 
-# Up to about here the matrix engine is the faster, of all families that were measured.
+# Up to about so many points the matrix engine is the faster, of all families measured.
 _FEW_POINTS = 1000
 # The same where costs are solved for and a table bounds them.
 _FEW_SOLVED = 300
-# And where bounds take as long as costs, up to half a gigabyte of these.
+# And where bounds take as long as costs: their matrix takes half a gigabyte then.
 _FEW_UNSCREENED = 8000
 # Numbers in the states of pairs and unions that a `HostModel` has at work or keeps.
 _HOST_NUMBERS = 2**24
