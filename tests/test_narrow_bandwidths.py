@@ -375,16 +375,16 @@ def test_roots_of_rows_and_factors_by_them(rng):
 
 
 def test_one_factor_serves_equal_leaves(rng):
-    covariance = np.cov(rng.normal(size=(9, 3)), rowvar=False)
+    covariance = np.cov(rng.normal(size=(40, 16)), rowvar=False)
     equal, other = np.tile(covariance, (4, 1, 1)), np.tile(covariance, (4, 1, 1))
-    other[2] += np.eye(3)
+    other[2] += np.eye(16)
     with jax.enable_x64(True):
         for leaves in (equal, other):
             factors = leaf_factors(jnp.asarray(leaves))
             np.testing.assert_allclose(factors, np.linalg.cholesky(leaves))
             slope = jax.grad(lambda c: jnp.sum(leaf_factors(c)))(jnp.asarray(leaves))
             plain = jax.grad(lambda c: jnp.sum(jnp.linalg.cholesky(c)))
-            np.testing.assert_allclose(slope, plain(jnp.asarray(leaves)), rtol=1e-12)
+            np.testing.assert_allclose(slope, plain(jnp.asarray(leaves)), rtol=1e-9)
 
 
 def test_values_behind_derivatives():

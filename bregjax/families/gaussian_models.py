@@ -21,6 +21,9 @@ from bregjax.screening import Screen
 
 __all__ = ["FullGaussianModel", "GaussianState", "VarianceModel", "leaf_factors"]
 
+# Columns from which on it pays to look whether all leaves have one covariance.
+_LARGE = 16
+
 
 @register_pytree
 @dataclass(frozen=True)
@@ -205,6 +208,8 @@ class VarianceModel(ClusterModel):
 
 def leaf_factors(covariance: Array) -> Array:
     """Cholesky factors of leaves, `[m, d, d]`: one factorisation if all are equal."""
+    if covariance.shape[-1] < _LARGE:
+        return jnp.linalg.cholesky(covariance)
     known = jax.lax.stop_gradient(covariance)
     first = jnp.linalg.cholesky(known[:1])
     # One after the other, also where a transformation computes both branches.
