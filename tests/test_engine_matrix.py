@@ -3,11 +3,14 @@
 import re
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hostile_cases import leaves_of
 
+from bregjax.families.gaussian_models import VarianceModel
 from bregjax.hierarchy.engine_matrix import matrix
+from bregjax.moments import Moments
 
 
 def compiled(family: str, m: int):
@@ -34,3 +37,23 @@ def test_one_matrix_in_memory(x64):
             pytest.skip("this backend does not tell its memory")
         sizes.append(memory.temp_size_in_bytes)
     assert sizes[1] - sizes[0] < 1.5 * 8 * (512**2 - 256**2)
+
+
+@pytest.mark.parametrize("dim", [1, 3, 8, 11])
+@pytest.mark.parametrize("size", [1.0, 1e-70, 1e70, 1e-160])
+def test_costs_of_all_pairs_in_any_units(dim, size, rng):
+    """A logarithm for several variances: 1e140⁸ and 1e-140⁸ are no numbers."""
+    with jax.enable_x64(True):
+        model = VarianceModel("diagonal")
+        mean = jnp.asarray(size * rng.normal(size=(6, dim)))
+        variance = jnp.asarray((size * rng.uniform(0.1, 2, size=(6, dim))) ** 2)
+        weight = jnp.asarray(rng.uniform(0.5, 2, size=6))
+        states = model.leaves(Moments(mean, variance, "diagonal"), weight)
+        costs = jax.jit(model.cross_cost)(states, states)
+        rows = jax.tree.map(lambda leaf: leaf[:, None], states)
+        columns = jax.tree.map(lambda leaf: leaf[None], states)
+        expected = jax.jit(model.merge_cost)(rows, columns)
+    off = ~np.eye(6, dtype=bool)
+    # Squares of 1e-160 have three digits left.
+    rtol = 1e-9 if size > 1e-100 else 0.1
+    np.testing.assert_allclose(costs[off], expected[off], rtol=rtol)

@@ -15,6 +15,7 @@ from bregjax.cluster_model import ClusterModel
 from bregjax.convex.determinant import identity_remainder
 from bregjax.families._full_screen import FullScreen
 from bregjax.families._gaussian_screens import DiagonalScreen, SphericalScreen
+from bregjax.families._log_variances import pays, sums_of_logs
 from bregjax.merges import Merges
 from bregjax.moments import Form, Moments, pool, pool_along, scatter
 from bregjax.screening import Screen
@@ -106,9 +107,7 @@ class FullGaussianModel(ClusterModel):
 
     def cross_cost(self, a: GaussianState, b: GaussianState) -> Array:
         """All pairs by one factorisation each."""
-        rows = jax.tree.map(lambda leaf: leaf[:, None], a)
-        columns = jax.tree.map(lambda leaf: leaf[None, :], b)
-        return _cost_of_log_dets(rows, columns, self.union(rows, columns))
+        return _cross_cost(self, a, b)
 
     def cross_noise(self, state: GaussianState) -> Array:
         """Of the log-determinants."""
@@ -190,10 +189,17 @@ class VarianceModel(ClusterModel):
         return SphericalScreen.of(leaves)
 
     def cross_cost(self, a: GaussianState, b: GaussianState) -> Array:
-        """All pairs by one logarithm a coordinate."""
-        rows = jax.tree.map(lambda leaf: leaf[:, None], a)
-        columns = jax.tree.map(lambda leaf: leaf[None, :], b)
-        return _cost_of_log_dets(rows, columns, self.union(rows, columns))
+        """All pairs by a logarithm a coordinate, or for several of them."""
+        count, dim = a.moments.mean.shape
+        if self.form == "spherical" or not pays(count, dim):
+            return _cross_cost(self, a, b)
+        log_det = sums_of_logs(a.weight, a.moments, b.weight, b.moments)
+        rows, columns = _all_pairs(a, b)
+        weight = rows.weight + columns.weight
+        cost = _cost_of_log_dets(rows, columns, weight, log_det)
+        # Variances that are as good as 0 or infinite are for the plain form.
+        regular = ~jnp.any(jnp.isnan(log_det))
+        return jax.lax.cond(regular, lambda: cost, lambda: _cross_cost(self, a, b))
 
     def cross_noise(self, state: GaussianState) -> Array:
         """Of the log-determinants."""
@@ -243,9 +249,30 @@ def _noise_of_log_dets(state: GaussianState) -> Array:
     return jnp.finfo(log_det.dtype).eps * state.weight * size
 
 
-def _cost_of_log_dets(a: GaussianState, b: GaussianState, c: GaussianState) -> Array:
+def _cross_cost(
+    model: FullGaussianModel | VarianceModel, a: GaussianState, b: GaussianState
+) -> Array:
+    """Costs of all pairs, `[k, m]`, by log-determinants of their unions."""
+    rows, columns = _all_pairs(a, b)
+    union = model.union(rows, columns)
+    return _cost_of_log_dets(rows, columns, union.weight, union.log_det)
+
+
+def _all_pairs(
+    a: GaussianState, b: GaussianState
+) -> tuple[GaussianState, GaussianState]:
+    """Rows `[k, 1, ...]` and columns `[1, m, ...]`."""
+    return (
+        jax.tree.map(lambda leaf: leaf[:, None], a),
+        jax.tree.map(lambda leaf: leaf[None, :], b),
+    )
+
+
+def _cost_of_log_dets(
+    a: GaussianState, b: GaussianState, weight: Array, log_det: Array
+) -> Array:
     """½ [w log det Σ − w_a log det Σ_a − w_b log det Σ_b], not below 0."""
-    change = c.weight * c.log_det - (a.weight * a.log_det + b.weight * b.log_det)
+    change = weight * log_det - (a.weight * a.log_det + b.weight * b.log_det)
     return 0.5 * jnp.maximum(change, 0)
 
 
