@@ -91,7 +91,7 @@ class Gaussian(_GaussianFamily):
 
     dim: int | None = jax.tree.static(default=None)
     roots: bool | None = jax.tree.static(default=None)
-    rooted: bool = jax.tree.static(default=False)
+    rooted: bool = jax.tree.static(default=False, repr=False)
 
     def __post_init__(self) -> None:
         """Raise TypeError unless `roots` is True, False or None."""

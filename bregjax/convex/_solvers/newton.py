@@ -50,17 +50,18 @@ def minimise(
     blurred = (state.reason == Reason.BLURRED) & (decrement < thresholds.FAR)
     blurred = blurred | (check.near & (state.look.blur > thresholds.BLUR_NEAR))
     steady = state.course.steady >= thresholds.LOGARITHMIC
-    # A gap that has been seen to vanish fast is no logarithm's, whatever rounding has
-    # made of the last steps.
+    # A gap that has been seen to vanish fast, while steps gained ever less, is no
+    # logarithm's, whatever rounding has made of the last steps.
     fast = verdict.boundary & verdict.fast & ~verdict.rising
-    blurred = blurred & ~fast
+    spoilt = (state.reason == Reason.BLURRED) & ~steady
+    blurred = blurred & ~(fast & ~steady)
     rising = ((steady & verdict.rising) | blurred) & ~held
     limit = jnp.maximum(check.allowed, thresholds.UNIT * eps)
     # By the Hessians around it, too: what is inside must have been solved. NaN where
     # a Hessian without curvature has no factor says nothing, nor does a decrement that
     # a rounding makes: the least tells what there was left to gain.
     seen, blur = state.look.decrement, state.look.blur
-    last = jnp.where(state.reason == Reason.BLURRED, state.course.best, decrement)
+    last = jnp.where(spoilt, state.course.best, decrement)
     at_limit = jnp.fmax(last, jnp.where(seen <= blur, last, seen)) <= limit
     falling = verdict.boundary & ~check.near & (~held | edge)
     finite = falling & fast
