@@ -183,8 +183,8 @@ def test_loose_bounds_of_single_pairs_hide_none(function, unknown, x64, rng):
 def test_where_costs_cannot_be_had_it_ends(x64, rng):
     """Covariances lost next to distances of 1e9: every bound is NaN."""
     x = 1e9 * rng.normal(size=(48, 10))
+    family = Gaussian(roots=False)
     with pytest.raises(ArithmeticError, match="could not be computed"):
-        family = Gaussian(roots=False)
         agglomerate(x, family=family, smoothing=blur(1.0), engine="windowed")
     # Weights next to nothing: bounds neither.
     x = rng.poisson(5.0, (40, 3)) + rng.random((40, 3))
