@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 
 from bregjax.hierarchy.agglomeration import agglomerate
 
+CASES = ["ward", "poisson", "gaussian", "duplicates", "narrow"]
 PROGRAM = Path(__file__).with_name("mesh_program.py")
 
 
@@ -34,7 +35,7 @@ def report():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["ward", "poisson", "gaussian", "duplicates"])
+@pytest.mark.parametrize("case", CASES)
 def test_trees_are_the_same_on_any_number_of_devices(report, case):
     assert report["agree"][case]
 

@@ -299,6 +299,8 @@ def _costs_of(leaves, children):
 def test_what_the_user_says_of_roots_is_done():
     with pytest.raises(TypeError, match="must be True, False or None; got 'no'"):
         bj.Gaussian(roots="no")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="must be True, False or None; got 1"):
+        bj.Gaussian(roots=1)  # pyright: ignore[reportArgumentType]
     for roots in (True, False):
         family = bj.Gaussian(3, roots=roots)
         assert family.suited_to(jnp.asarray(ROWS), bj.blur(1e-12), None) == family
@@ -312,13 +314,13 @@ def test_what_the_user_says_of_roots_is_done():
         np.testing.assert_allclose(traced(1e-6), tree.merge_costs, rtol=1e-9)
 
 
-def test_several_devices_do_not_factorise_side_by_side():
-    """QR decompositions of two devices of a CPU lock up: one does the work."""
-    assert not RootedGaussianModel().distributes
+def test_a_mesh_implies_the_windowed_engine_also_on_one_device():
     mesh = jax.make_mesh((1,), ("points",))
-    tree = agglomerate(ROWS, smoothing=bj.blur(1e-6), mesh=mesh)
-    same = agglomerate(ROWS, smoothing=bj.blur(1e-6))
-    np.testing.assert_array_equal(tree.children, same.children)
+    smoothing = bj.blur(1e-6)
+    _, info = agglomerate(ROWS, smoothing=smoothing, mesh=mesh, return_info=True)
+    assert info.engine == "windowed"
+    with pytest.raises(ValueError, match='"windowed" or "auto" with a mesh'):
+        agglomerate(ROWS, smoothing=smoothing, mesh=mesh, engine="matrix")
 
 
 def test_tuning_from_far_below(rng):

@@ -83,7 +83,7 @@ class Gaussian(_GaussianFamily):
             (Derivatives by data stay as they are.) None for where it matters, and a
             refusal where even roots have too few digits, if values are known: not
             inside `jit`, `vmap` or `checkpoint`, where you say it yourself.
-        rooted: Where it was found to matter; filled in.
+        rooted: Whether it was found to matter; filled in, not to be given.
 
     References:
         Telgarsky and Dasgupta (2012), Examples 4.2 and 5.4 (`g-n`).
@@ -95,7 +95,7 @@ class Gaussian(_GaussianFamily):
 
     def __post_init__(self) -> None:
         """Raise TypeError unless `roots` is True, False or None."""
-        if self.roots not in (True, False, None) or isinstance(self.roots, np.ndarray):
+        if self.roots is not None and not isinstance(self.roots, bool):
             raise TypeError(f"`roots` must be True, False or None; got {self.roots!r}.")
 
     @property

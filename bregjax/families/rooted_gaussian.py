@@ -147,12 +147,12 @@ class _RootScreen(Screen):
         return self.model.pair_size(state)
 
     def features(self, state: RootedState, dtype: jnp.dtype) -> RootedState:
-        """The states."""
+        """The states in full precision: these bounds are costs, less rounding."""
         del dtype
         return state
 
     def against(self, rows: RootedState) -> Callable[[RootedState], Array]:
-        """By roots."""
+        """Costs of all pairs less 64 times what rounding adds to them, `[k, m]`."""
 
         def bound(columns: RootedState) -> Array:
             cost, noise = _cross_costs(self.model, rows, columns)

@@ -141,6 +141,7 @@ def agglomerate(
             implies: clusters are dealt out to all devices of it, blocks of rows go to
             all, and each compares them with its own. For several hosts call the same
             on each, after `jax.distributed.initialize`, with a mesh of all devices.
+            Of CPU devices one does all the work for full Gaussians that hold roots.
         return_info: Return also how the tree was found.
 
     Returns:
@@ -197,12 +198,13 @@ def _agglomerate_eagerly(
     problem: Problem, engine: str, mesh: Mesh | None, *, progress: bool
 ):
     m = problem.num_points
+    engine = _engine_for(mesh, engine)
     if not problem.data_model.cluster_model().distributes:
         mesh = None
     with precision(problem):
         full = padded(working_copy(problem))
         host = None if mesh is not None else host_of(problem)
-        name = _choose(_engine_for(mesh, engine), full, host)
+        name = _choose(engine, full, host)
         counts = name == "windowed" or host is not None
         bar = progress_shown(m - 1, unit="merge", shown=progress and counts)
         with bar as report:

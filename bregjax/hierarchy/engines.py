@@ -29,7 +29,7 @@ PureEngine = Callable[[ClusterModel, PyTree, Array | int], Array]
 PURE_ENGINES: dict[str, PureEngine] = {"matrix": matrix, "recompute": recompute}
 ENGINES = ("windowed", *PURE_ENGINES)
 
-# Up to about so many points the matrix engine is the faster, of all families measured.
+# Up to so many points at least the matrix engine is the faster, of all families.
 _FEW_POINTS = 1000
 # The same where costs are solved for and a table bounds them.
 _FEW_SOLVED = 300
@@ -83,8 +83,9 @@ def engine_name(
         )
     if name != "auto":
         return name
-    few = _FEW_POINTS if screened else _FEW_UNSCREENED
-    few = few if host is None else _FEW_SOLVED
+    few = _FEW_SOLVED
+    if host is None:
+        few = _FEW_POINTS if screened else _FEW_UNSCREENED
     return "matrix" if traced or not bounded or num_points <= few else "windowed"
 
 
