@@ -14,9 +14,14 @@ changes no setting of JAX.
 
 from importlib import metadata
 
+from bregjax._divergences import bregman_divergence as bregman_divergence
+from bregjax._features import dendrogram_features as dendrogram_features
+from bregjax._features import soft_assignments as soft_assignments
+from bregjax._soft_trees import sample_tree as sample_tree
+from bregjax._support import support_values as support_values
+from bregjax._tuning import tune_smoothing as tune_smoothing
 from bregjax.convex import conjugate as conjugate
 from bregjax.convex import directional_derivative as directional_derivative
-from bregjax.divergences import bregman_divergence as bregman_divergence
 from bregjax.families import Bernoulli as Bernoulli
 from bregjax.families import Beta as Beta
 from bregjax.families import Categorical as Categorical
@@ -37,8 +42,6 @@ from bregjax.families import NegativeBinomial as NegativeBinomial
 from bregjax.families import Poisson as Poisson
 from bregjax.families import SphericalGaussian as SphericalGaussian
 from bregjax.families import VonMisesFisher as VonMisesFisher
-from bregjax.features import dendrogram_features as dendrogram_features
-from bregjax.features import soft_assignments as soft_assignments
 from bregjax.hierarchy.agglomeration import agglomerate as agglomerate
 from bregjax.hierarchy.certificate import certify as certify
 from bregjax.hierarchy.costs import cluster_cost as cluster_cost
@@ -52,8 +55,5 @@ from bregjax.smoothing import blur as blur
 from bregjax.smoothing import mixing as mixing
 from bregjax.smoothing import normal_reference as normal_reference
 from bregjax.smoothing import pseudo_count as pseudo_count
-from bregjax.soft_trees import sample_tree as sample_tree
-from bregjax.support import support_values as support_values
-from bregjax.tuning import tune_smoothing as tune_smoothing
 
 __version__ = metadata.version("bregjax")

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import check_finite, is_concrete, known_values
+from bregjax._data_model import DataModel, FunctionModel
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
+from bregjax.clusters.moments import CentredStatistics, Moments
 from bregjax.convex.base import ConvexFunction
-from bregjax.data_model import DataModel, FunctionModel
 from bregjax.families import Family
-from bregjax.moments import CentredStatistics, Moments
 from bregjax.smoothing import Adding, Blur, Mixing, PseudoCount, StatisticMap
 
 __all__ = ["check_center"]

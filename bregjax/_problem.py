@@ -12,14 +12,14 @@ import numpy as np
 
 from bregjax._centers import check_center
 from bregjax._checks import check_weights, float_array, is_concrete, known_values
+from bregjax._data_model import DataModel, FunctionModel
 from bregjax._inputs import check_table, range_fault
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, DataLike, PyTree
-from bregjax.cluster_model import ClusterModel
+from bregjax.clusters.base import ClusterModel
+from bregjax.convex._plain import as_convex_function
 from bregjax.convex.base import ConvexFunction
-from bregjax.convex.plain import as_convex_function
-from bregjax.data_model import DataModel, FunctionModel
 from bregjax.families import named_family
 from bregjax.families._explain import explain_failure
 from bregjax.families.base import Family

@@ -12,17 +12,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import check_count, check_support, is_concrete
+from bregjax._data_model import DataModel
 from bregjax._mixtures import log_total
 from bregjax._problem import FamilyLike, Problem, evaluate, resolve, resolve_rows
 from bregjax._typing import Array, DataLike
-from bregjax.data_model import DataModel
 from bregjax.hierarchy._blocks import map_rows
-from bregjax.hierarchy._search import take
-from bregjax.hierarchy.cut_states import (
+from bregjax.hierarchy._cut_states import (
     Clusters,
     clusters_of_cut,
     clusters_without,
 )
+from bregjax.hierarchy._search import take
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import children_of, replay
 from bregjax.smoothing import StatisticMap

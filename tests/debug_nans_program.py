@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax import ExponentialFamily, agglomerate
-from bregjax.features import dendrogram_features
+from bregjax._features import dendrogram_features
 from bregjax.hierarchy.certificate import certify
 from bregjax.smoothing import blur
 

@@ -18,6 +18,7 @@ from jax.scipy.special import logsumexp
 from numpy import ndarray
 from scipy import special
 
+from bregjax.clusters.moments import CentredStatistics, Moments
 from bregjax.families import (
     Bernoulli,
     Beta,
@@ -39,7 +40,6 @@ from bregjax.families import (
     SphericalGaussian,
     VonMisesFisher,
 )
-from bregjax.moments import CentredStatistics, Moments
 
 Generator = np.random.Generator
 stats: Any = scipy.stats  # its stubs do not know frozen distributions

@@ -25,9 +25,9 @@ from bregjax._cli.smoothing_choice import (
     parse_smoothing,
 )
 from bregjax._cli.tables import read_table
+from bregjax.clusters.moments import Moments
 from bregjax.datasets import load_glass
 from bregjax.families import FAMILIES, named_family
-from bregjax.moments import Moments
 from bregjax.smoothing import Adding, Blur, Mixing
 
 ROOT = Path(__file__).parents[1]

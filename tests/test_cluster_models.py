@@ -21,7 +21,8 @@ from family_cases import (
 )
 
 from bregjax._result import Result
-from bregjax.cluster_model import BregmanModel, MeanState
+from bregjax.clusters.bregman_model import BregmanModel, MeanState
+from bregjax.clusters.moments import Moments
 from bregjax.families import (
     DiagonalGaussian,
     Exponential,
@@ -35,7 +36,6 @@ from bregjax.families import (
     Poisson,
     SphericalGaussian,
 )
-from bregjax.moments import Moments
 from bregjax.smoothing import blur
 
 # Of the dense solvers, which take seconds to compile, one goes through the table.

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import bregjax as bj
-from bregjax.families.columns_model import ColumnsModel
-from bregjax.host_model import rows_of
+from bregjax.clusters.columns_model import ColumnsModel
+from bregjax.clusters.host_model import rows_of
 
 H = 0.3  # a bandwidth, as part of T
 

@@ -12,10 +12,10 @@ import reference
 from own_potentials import diagonal_gaussian, negative_binomial, von_mises_fisher
 
 from bregjax import ExponentialFamily, agglomerate, blur, certify, replay
-from bregjax.families._natural_host import NaturalHost
-from bregjax.hierarchy.engine_bounded import bounded, exhaustive
-from bregjax.hierarchy.engines import numbers_needed
-from bregjax.host_model import HostModel
+from bregjax.clusters._natural.host import NaturalHost
+from bregjax.clusters.host_model import HostModel
+from bregjax.hierarchy._engine_bounded import bounded, exhaustive
+from bregjax.hierarchy._engines import numbers_needed
 
 
 class PlainHost(HostModel):

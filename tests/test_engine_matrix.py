@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hostile_cases import leaves_of
 
-from bregjax.families.gaussian_models import VarianceModel
-from bregjax.hierarchy.engine_matrix import matrix
-from bregjax.moments import Moments
+from bregjax.clusters.gaussian_models import VarianceModel
+from bregjax.clusters.moments import Moments
+from bregjax.hierarchy._engine_matrix import matrix
 
 
 def compiled(family: str, m: int):

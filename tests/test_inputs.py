@@ -10,7 +10,7 @@ import pytest
 from scipy.spatial.distance import pdist, squareform
 
 import bregjax as bj
-from bregjax import soft_trees
+from bregjax import _soft_trees as soft_trees
 from bregjax.hierarchy import _memory
 from bregjax.hierarchy._lookalikes import lookalike
 

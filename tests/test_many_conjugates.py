@@ -9,11 +9,11 @@ import pytest
 from own_potentials import POTENTIALS, negative_binomial
 
 from bregjax._result import Result
+from bregjax.clusters._natural.solving import Solver
+from bregjax.clusters._natural.table import interpolated, table_means
 from bregjax.convex._solvers.coupling import coupling
 from bregjax.convex._solvers.rapid import Structure
 from bregjax.families import ExponentialFamily
-from bregjax.families._solving import Solver
-from bregjax.families._table import interpolated, table_means
 
 COUNT = 150
 

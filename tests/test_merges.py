@@ -9,11 +9,11 @@ import pytest
 from family_cases import FAMILIES, smoothed_leaves
 from trees import chain, leaf_sets, random_tree
 
-from bregjax.cluster_model import ClusterModel
+from bregjax.clusters.base import ClusterModel
+from bregjax.clusters.merges import Merges
 from bregjax.families import NaturalModel
 from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.hierarchy.tree_costs import replay
-from bregjax.merges import Merges
 
 M, D = 7, 2
 

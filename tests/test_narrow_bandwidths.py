@@ -12,9 +12,9 @@ import bregjax as bj
 from bregjax._checks import values_behind
 from bregjax._result import Result
 from bregjax._roots import cholesky_by_root, root_of_rows
-from bregjax.families.gaussian_models import leaf_factors
-from bregjax.families.rooted_gaussian import RootedGaussianModel
-from bregjax.moments import Moments
+from bregjax.clusters.gaussian_models import leaf_factors
+from bregjax.clusters.moments import Moments
+from bregjax.clusters.rooted_gaussian import RootedGaussianModel
 
 ROWS = np.random.default_rng(0).normal(size=(8, 3))
 ORDER = np.arange(7, 0, -1.0)

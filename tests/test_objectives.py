@@ -10,6 +10,7 @@ import scipy.stats
 from scipy import optimize, special
 from test_replay import difference
 
+from bregjax._features import dendrogram_features, soft_assignments
 from bregjax.families import (
     Bernoulli,
     DiagonalGaussian,
@@ -22,7 +23,6 @@ from bregjax.families import (
     Poisson,
     SphericalGaussian,
 )
-from bregjax.features import dendrogram_features, soft_assignments
 from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.hierarchy.costs import cluster_cost, merge_cost
 from bregjax.objectives import (

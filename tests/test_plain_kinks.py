@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from bregjax import agglomerate, bregman_divergence, replay
+from bregjax._features import dendrogram_features
 from bregjax.convex import L1Norm, MaxNorm, Sum
-from bregjax.convex.plain import PlainFunction, by_gradients
-from bregjax.features import dendrogram_features
+from bregjax.convex._plain import PlainFunction, by_gradients
 from bregjax.hierarchy.costs import cluster_cost, merge_cost
 
 

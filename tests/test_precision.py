@@ -13,9 +13,9 @@ import scipy.sparse
 
 from bregjax._problem import equal_rows, padded, resolve, working_copy
 from bregjax.hierarchy import certify, replay
+from bregjax.hierarchy._engine_windowed import windowed
 from bregjax.hierarchy._searches import search_tree
 from bregjax.hierarchy.agglomeration import agglomerate
-from bregjax.hierarchy.engine_windowed import windowed
 from bregjax.hierarchy.tree_costs import leaves_and_codes
 from bregjax.smoothing import blur
 

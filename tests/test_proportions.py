@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bregjax import mixing, replay
+from bregjax._features import dendrogram_features
 from bregjax._numerics import proportions
-from bregjax.features import dendrogram_features
 from bregjax.hierarchy.costs import cluster_cost, merge_cost
 
 PAIR = np.array([[0, 1]])

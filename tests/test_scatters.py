@@ -11,9 +11,7 @@ import pytest
 
 import bregjax as bj
 from bregjax._result import Result
-from bregjax.convex.pieces import fit_pieces, largest_error
-from bregjax.families import FAMILIES, DiagonalGaussian, Gamma, InverseGaussian
-from bregjax.families._gamma_entropy import (
+from bregjax.clusters._gamma_entropy import (
     entropy_of_scatter,
     entropy_remainder,
     rest_of_entropy,
@@ -22,9 +20,11 @@ from bregjax.families._gamma_entropy import (
     shape_difference,
     shape_of_scatter,
 )
-from bregjax.families._scatters import Scatters, Spread
-from bregjax.families.scatter_model import ScatterModel, ScatterState
-from bregjax.moments import Moments
+from bregjax.clusters.moments import Moments
+from bregjax.clusters.scatter_model import ScatterModel
+from bregjax.clusters.scatters import Scatters, ScatterState, Spread
+from bregjax.convex._pieces import fit_pieces, largest_error
+from bregjax.families import FAMILIES, DiagonalGaussian, Gamma, InverseGaussian
 from bregjax.smoothing import adding, mixing, pseudo_count
 
 mp.mp.dps = 80

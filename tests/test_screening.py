@@ -9,7 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bregjax.cluster_model import BregmanModel
+from bregjax.clusters.bregman_model import BregmanModel
+from bregjax.clusters.gaussian_models import FullGaussianModel, VarianceModel
+from bregjax.clusters.moments import Form, Moments
+from bregjax.clusters.scatter_model import ScatterModel
+from bregjax.clusters.scatters import Scatters
+from bregjax.clusters.screens.kernels import distance_features, log, squared_distances
 from bregjax.convex import (
     BinaryEntropy,
     Burg,
@@ -22,13 +27,8 @@ from bregjax.convex import (
     SquaredNorm,
 )
 from bregjax.families import ExponentialFamily
-from bregjax.families._scatters import Scatters
-from bregjax.families.gaussian_models import FullGaussianModel, VarianceModel
-from bregjax.families.scatter_model import ScatterModel
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy.tree_costs import node_states
-from bregjax.moments import Form, Moments
-from bregjax.screening.kernels import distance_features, log, squared_distances
 
 M, N = 20, 4
 Rng = np.random.Generator

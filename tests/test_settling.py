@@ -8,9 +8,9 @@ from own_potentials import diagonal_gaussian, full_gaussian, negative_binomial
 
 import bregjax as bj
 from bregjax._result import Result
+from bregjax.clusters._natural.settling import conjugates
 from bregjax.convex._solvers import newton
 from bregjax.families import ExponentialFamily
-from bregjax.families._settling import conjugates
 
 
 def by_dispersion(theta, r):

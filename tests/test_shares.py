@@ -14,9 +14,9 @@ from scipy import special
 
 import bregjax as bj
 from bregjax._result import Result
+from bregjax.clusters.host_model import rows_of
 from bregjax.families._stirling import stirling_rest
 from bregjax.families.dirichlet import Dirichlet
-from bregjax.host_model import rows_of
 from bregjax.smoothing import Adding, adding
 
 DIGITS = 40

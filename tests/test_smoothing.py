@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from bregjax.clusters.moments import Moments, pool
 from bregjax.convex import NegativeEntropy
 from bregjax.families import ExponentialFamily
 from bregjax.hierarchy.agglomeration import agglomerate
-from bregjax.moments import Moments, pool
 from bregjax.smoothing import (
     Blur,
     Constraint,

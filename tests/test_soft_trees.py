@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from test_replay import difference
 
-from bregjax.families import Gaussian, Poisson, SphericalGaussian
-from bregjax.hierarchy.agglomeration import agglomerate
-from bregjax.hierarchy.costs import merge_cost
-from bregjax.hierarchy.dendrogram import Dendrogram
-from bregjax.smoothing import Blur, blur
-from bregjax.soft_trees import (
+from bregjax._soft_trees import (
     co_clustering,
     sample_tree,
     score_function_loss,
     sequence_log_prob,
 )
+from bregjax.families import Gaussian, Poisson, SphericalGaussian
+from bregjax.hierarchy.agglomeration import agglomerate
+from bregjax.hierarchy.costs import merge_cost
+from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.smoothing import Blur, blur
 
 M = 4
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from trees import leaf_sets
 
+from bregjax._support import support_values
 from bregjax.families import DiagonalGaussian, ExponentialFamily
 from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.smoothing import blur
-from bregjax.support import support_values
 
 M = 16
 
@@ -57,13 +57,13 @@ def test_clear_clusters_are_supported(resampled, rng):
 
 
 def test_progress_in_ragged_batches(rng, monkeypatch, capsys):
-    monkeypatch.setattr("bregjax.support._BATCH_ENTRIES", 3 * 10**2)
+    monkeypatch.setattr("bregjax._support._BATCH_ENTRIES", 3 * 10**2)
     x = rng.normal(size=(10, 3))
     tree = agglomerate(x, family="ward")
     options: Any = {"family": "ward", "resampled": "points", "num_replicates": 8}
     values = support_values(tree, x, progress=True, **options)
     assert "8.00/8.00" in capsys.readouterr().err
-    monkeypatch.setattr("bregjax.support._MANY_POINTS", 5)
+    monkeypatch.setattr("bregjax._support._MANY_POINTS", 5)
     np.testing.assert_array_equal(support_values(tree, x, **options), values)
 
 

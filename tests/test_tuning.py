@@ -8,12 +8,13 @@ import numpy as np
 import optax
 import pytest
 
-from bregjax import tuning
+from bregjax import _tuning as tuning
 from bregjax._result import Result
+from bregjax._tuning import tune_smoothing
+from bregjax.clusters.moments import Moments
 from bregjax.families import Gaussian
 from bregjax.hierarchy.certificate import certify
 from bregjax.hierarchy.tree_costs import replay
-from bregjax.moments import Moments
 from bregjax.objectives import (
     held_out_log_likelihood,
     leave_one_out_log_likelihood,
@@ -29,7 +30,6 @@ from bregjax.smoothing import (
     pseudo_count,
     to_unconstrained,
 )
-from bregjax.tuning import tune_smoothing
 
 NORMAL = Moments(jnp.array([1.0, -2.0]), jnp.array([[2.0, 0.3], [0.3, 0.4]]))
 MAPS: list[Any] = [

@@ -7,18 +7,18 @@ import pytest
 from hostile_cases import HOSTILE, LOCATIONS, ORDINARY, SOLVED, badly_scaled, leaves_of
 from hostile_cases import greedy as one_at_a_time
 
-from bregjax.cluster_model import BregmanModel
+from bregjax.clusters.bregman_model import BregmanModel
+from bregjax.clusters.gaussian_models import VarianceModel
+from bregjax.clusters.moments import Moments
 from bregjax.convex import SquaredNorm
 from bregjax.families import FAMILIES
-from bregjax.families.gaussian_models import VarianceModel
 from bregjax.hierarchy import agglomerate, certify
+from bregjax.hierarchy._engine_windowed import _Run, windowed
 from bregjax.hierarchy._windowed import kernels
 from bregjax.hierarchy._windowed.check import least_intruder
 from bregjax.hierarchy._windowed.frontier import Frontier
 from bregjax.hierarchy._windowed.pool import Pool
 from bregjax.hierarchy._windowed.schedule import Merges, schedule
-from bregjax.hierarchy.engine_windowed import _Run, windowed
-from bregjax.moments import Moments
 from bregjax.smoothing import blur
 
 M = 48  # one size for all small cases: they share what compiles

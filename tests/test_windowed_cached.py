@@ -7,16 +7,16 @@ import pytest
 from hostile_cases import greedy as one_at_a_time
 from hostile_cases import leaves_of
 
-from bregjax.families.gaussian_models import VarianceModel
+from bregjax.clusters.gaussian_models import VarianceModel
+from bregjax.clusters.moments import Moments
+from bregjax.hierarchy import _engine_windowed as engine
 from bregjax.hierarchy import agglomerate, certify
-from bregjax.hierarchy import engine_windowed as engine
+from bregjax.hierarchy._engine_windowed import windowed
 from bregjax.hierarchy._searches import drowned
 from bregjax.hierarchy._windowed import cached, kernels
 from bregjax.hierarchy._windowed.frontier import Frontier
 from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.pool import Pool
-from bregjax.hierarchy.engine_windowed import windowed
-from bregjax.moments import Moments
 from bregjax.smoothing import blur, normal_reference
 
 M = 48

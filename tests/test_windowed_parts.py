@@ -11,18 +11,18 @@ from hostile_cases import greedy as one_at_a_time
 from hostile_cases import leaves_of
 
 from bregjax._pytree import register_pytree
-from bregjax.cluster_model import BregmanModel
+from bregjax.clusters.bregman_model import BregmanModel
+from bregjax.clusters.screens import CostScreen
 from bregjax.convex import NegativeEntropy, SquaredNorm
 from bregjax.families import Gaussian
 from bregjax.hierarchy import agglomerate, certify
+from bregjax.hierarchy._engine_windowed import windowed
 from bregjax.hierarchy._windowed import kernels
 from bregjax.hierarchy._windowed.ahead import Ahead
 from bregjax.hierarchy._windowed.bounds import as_limit
 from bregjax.hierarchy._windowed.frontier import Frontier
 from bregjax.hierarchy._windowed.nearest import Costs, Nearest, push_least
 from bregjax.hierarchy._windowed.pool import Pool
-from bregjax.hierarchy.engine_windowed import windowed
-from bregjax.screening import CostScreen
 from bregjax.smoothing import blur
 
 

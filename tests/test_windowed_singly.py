@@ -6,9 +6,11 @@ import pytest
 from hostile_cases import HOSTILE, ORDINARY, leaves_of
 from hostile_cases import greedy as one_at_a_time
 
-from bregjax.cluster_model import BregmanModel
+from bregjax.clusters.bregman_model import BregmanModel
+from bregjax.clusters.screens.kernels import in_range, log_of_product
 from bregjax.convex import NegativeEntropy
 from bregjax.hierarchy import agglomerate, certify
+from bregjax.hierarchy._engine_windowed import _Run
 from bregjax.hierarchy._windowed import kernels
 from bregjax.hierarchy._windowed.frontier import Frontier
 from bregjax.hierarchy._windowed.lists import (
@@ -20,8 +22,6 @@ from bregjax.hierarchy._windowed.lists import (
     without_names,
 )
 from bregjax.hierarchy._windowed.pool import Pool
-from bregjax.hierarchy.engine_windowed import _Run
-from bregjax.screening.kernels import in_range, log_of_product
 from bregjax.smoothing import Blur, normal_reference
 
 M = 48

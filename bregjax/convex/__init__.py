@@ -1,5 +1,7 @@
 """Convex functions, one-sided derivatives and conjugates."""
 
+from bregjax.convex._numerical import NumericalConjugate as NumericalConjugate
+from bregjax.convex._remainder import bregman_remainder as bregman_remainder
 from bregjax.convex.base import ConvexFunction as ConvexFunction
 from bregjax.convex.base import SeparableFunction as SeparableFunction
 from bregjax.convex.categories import BinaryEntropy as BinaryEntropy
@@ -26,7 +28,6 @@ from bregjax.convex.negative_binomial import (
 from bregjax.convex.negative_binomial import (
     NegativeBinomialEntropy as NegativeBinomialEntropy,
 )
-from bregjax.convex.numerical import NumericalConjugate as NumericalConjugate
 from bregjax.convex.operations import Affine as Affine
 from bregjax.convex.operations import Scaled as Scaled
 from bregjax.convex.operations import SeparableSum as SeparableSum
@@ -37,6 +38,5 @@ from bregjax.convex.polyhedral import Max as Max
 from bregjax.convex.polyhedral import MaxNorm as MaxNorm
 from bregjax.convex.polyhedral import SimplexIndicator as SimplexIndicator
 from bregjax.convex.polyhedral import UnitBallIndicator as UnitBallIndicator
-from bregjax.convex.remainder import bregman_remainder as bregman_remainder
 from bregjax.convex.sphere import SphereCumulant as SphereCumulant
 from bregjax.convex.sphere import SphereEntropy as SphereEntropy

@@ -1,5 +1,6 @@
 """Exponential families."""
 
+from bregjax.clusters.natural_model import NaturalModel as NaturalModel
 from bregjax.families.base import Family as Family
 from bregjax.families.bernoulli import Bernoulli as Bernoulli
 from bregjax.families.beta import Beta as Beta
@@ -20,7 +21,6 @@ from bregjax.families.laplace import Laplace as Laplace
 from bregjax.families.multinomial import Multinomial as Multinomial
 from bregjax.families.named import FAMILIES as FAMILIES
 from bregjax.families.named import named_family as named_family
-from bregjax.families.natural_model import NaturalModel as NaturalModel
 from bregjax.families.negative_binomial import Geometric as Geometric
 from bregjax.families.negative_binomial import NegativeBinomial as NegativeBinomial
 from bregjax.families.poisson import Poisson as Poisson

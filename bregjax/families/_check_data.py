@@ -1,7 +1,7 @@
 """Tests of a family on data: the mean domain, the solver, the precision of ψ."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -9,11 +9,9 @@ from jax.flatten_util import ravel_pytree
 
 from bregjax._result import Result
 from bregjax._typing import Array
+from bregjax.families._distribution import Distribution
 from bregjax.families._finding import Finding
 from bregjax.families._landscape import Landscape, psi_gradients, psi_values
-
-if TYPE_CHECKING:
-    from bregjax.families.base import Family
 
 __all__ = ["DataView", "check_data", "check_precision", "check_statistic"]
 
@@ -49,12 +47,12 @@ class DataView:
 
 
 @jax.jit
-def _statistics(family: "Family", x: Array) -> Array:
+def _statistics(family: Distribution, x: Array) -> Array:
     return jax.vmap(lambda row: ravel_pytree(family.sufficient_statistics(row))[0])(x)
 
 
 @jax.jit
-def _solutions(family: "Family", means: Array):
+def _solutions(family: Distribution, means: Array):
     _, unravel = ravel_pytree(family.natural_init)
 
     def solve(mean):
@@ -66,7 +64,7 @@ def _solutions(family: "Family", means: Array):
 
 
 def check_data(
-    family: "Family", x: Any, seen: Landscape, rng: np.random.Generator
+    family: Distribution, x: Any, seen: Landscape, rng: np.random.Generator
 ) -> tuple[list[Finding], DataView | None]:
     """Findings on the data; None in place of a view if there is nothing to solve."""
     fits, statistics = check_statistic(family, x)
@@ -77,7 +75,7 @@ def check_data(
     return [*findings, _check_round_trip(family, view)], view
 
 
-def check_statistic(family: "Family", x: Any) -> tuple[Finding, np.ndarray]:
+def check_statistic(family: Distribution, x: Any) -> tuple[Finding, np.ndarray]:
     """Whether T is finite in every row, and T of the rows, `[m, n]`."""
     statistics = np.asarray(_statistics(family, x))
     bad = np.asarray(~np.isfinite(statistics).all(axis=1))
@@ -96,7 +94,10 @@ def check_statistic(family: "Family", x: Any) -> tuple[Finding, np.ndarray]:
 
 
 def _view(
-    family: "Family", statistics: np.ndarray, seen: Landscape, rng: np.random.Generator
+    family: Distribution,
+    statistics: np.ndarray,
+    seen: Landscape,
+    rng: np.random.Generator,
 ) -> DataView:
     m = len(statistics)
     rows = np.sort(rng.permutation(m)[:_MOST_ROWS])
@@ -110,7 +111,7 @@ def _view(
     return DataView(rows, means, *found, num_subsets=_SUBSETS)
 
 
-def _describe_rows(family: "Family", x: Any, view: DataView) -> Finding:
+def _describe_rows(family: Distribution, x: Any, view: DataView) -> Finding:
     """Rows inside, on the boundary of, or outside the mean domain."""
     codes, values = view.codes[: len(view.rows)], view.values[: len(view.rows)]
     count = len(codes)
@@ -181,7 +182,7 @@ def _check_solver(view: DataView) -> Finding:
     )
 
 
-def _check_round_trip(family: "Family", view: DataView) -> Finding:
+def _check_round_trip(family: Distribution, view: DataView) -> Finding:
     """∇ψ(θ(μ)) = μ where θ was found."""
     solved = view.usable
     means = np.asarray(psi_gradients(family, view.naturals[solved]))
@@ -200,7 +201,7 @@ def _check_round_trip(family: "Family", view: DataView) -> Finding:
     )
 
 
-def check_precision(family: "Family", seen: Landscape, view: DataView) -> Finding:
+def check_precision(family: Distribution, seen: Landscape, view: DataView) -> Finding:
     """ψ and ∇ψ in float32 against float64, near the natural parameters of the data."""
     solved = view.naturals[view.usable]
     near = seen.points[seen.whole]

@@ -1,14 +1,10 @@
 """Tests of ψ by itself: finite, convex, overcomplete, separable."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from bregjax.families._distribution import Distribution
 from bregjax.families._finding import Finding
 from bregjax.families._landscape import Landscape, psi_gradients, psi_values
-
-if TYPE_CHECKING:
-    from bregjax.families.base import Family
 
 __all__ = ["check_chords", "check_psi", "check_separable", "check_start"]
 
@@ -16,7 +12,7 @@ _NULL = 1e-12  # scaled curvatures under this are none
 _MOST_NAMED = 4
 
 
-def check_psi(family: "Family", seen: Landscape, rng: np.random.Generator):
+def check_psi(family: Distribution, seen: Landscape, rng: np.random.Generator):
     """Findings on ψ alone.
 
     Returns:
@@ -68,7 +64,7 @@ _CONVEX = (
 )
 
 
-def check_chords(family: "Family", seen: Landscape) -> Finding:
+def check_chords(family: Distribution, seen: Landscape) -> Finding:
     """By midpoints of segments, and by gradients that must be monotone."""
     a, b = seen.points, np.roll(seen.points, -1, axis=0)
     middle = np.asarray(psi_values(family, (a + b) / 2))
@@ -96,7 +92,7 @@ def check_chords(family: "Family", seen: Landscape) -> Finding:
     return Finding("convex", passed=True, sentence="ψ lies below its chords.")
 
 
-def _check_convex(family: "Family", seen: Landscape) -> Finding:
+def _check_convex(family: Distribution, seen: Landscape) -> Finding:
     """By chords, and by eigenvalues."""
     chords = check_chords(family, seen)
     if not chords.passed:
@@ -149,7 +145,7 @@ def _common_null(seen: Landscape) -> np.ndarray:
     return np.linalg.qr(basis.T)[0].T
 
 
-def _check_pieces(family: "Family", seen: Landscape, null: np.ndarray) -> Finding:
+def _check_pieces(family: Distribution, seen: Landscape, null: np.ndarray) -> Finding:
     """Whether ψ is curved wherever it is anywhere: no linear pieces, no kinks."""
     sentence = (
         "ψ has linear pieces: along {} it has no curvature {}. Means and natural "
@@ -235,7 +231,7 @@ def _describe_null(directions: np.ndarray, names: tuple[str, ...]) -> Finding:
 
 
 def check_separable(
-    family: "Family", seen: Landscape, rng: np.random.Generator
+    family: Distribution, seen: Landscape, rng: np.random.Generator
 ) -> Finding:
     """Whether ∂ψ/∂θ_i depends on θ_i alone: some coordinates redrawn, others kept."""
     keep = rng.uniform(size=seen.points.shape) < 0.5

@@ -1,25 +1,21 @@
 """Log-densities of a row under each of many clusters, from the clusters' states."""
 
-from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from bregjax._numerics import scale_tangent
 from bregjax._typing import Array, PyTree
-from bregjax.cluster_model import MeanState, divergences_from
+from bregjax.clusters._natural.state import NaturalState
+from bregjax.clusters.bregman_model import MeanState, divergences_from
 from bregjax.convex.base import ConvexFunction
-from bregjax.families._natural_state import NaturalState
-
-if TYPE_CHECKING:
-    from bregjax.families.base import Family
+from bregjax.families._distribution import Distribution
 
 __all__ = ["by_divergence", "by_natural", "naturals_of"]
 
 
 def naturals_of(
-    family: "Family", clusters: NaturalState | MeanState
+    family: Distribution, clusters: NaturalState | MeanState
 ) -> tuple[PyTree, Array]:
     """θ_k and ψ(θ_k), `[k, ...]` and `[k]`, of means inside the mean domain.
 
@@ -34,7 +30,9 @@ def naturals_of(
     return natural, jax.vmap(family.log_partition)(natural)
 
 
-def by_natural(family: "Family", row: Array, parameters: tuple[PyTree, Array]) -> Array:
+def by_natural(
+    family: Distribution, row: Array, parameters: tuple[PyTree, Array]
+) -> Array:
     """⟨T(x), θ_k⟩ − ψ(θ_k) + log h(x), `[k]`; −inf off the support."""
     natural, psi = parameters
     statistics = ravel_pytree(family.sufficient_statistics(row))[0]
@@ -46,7 +44,7 @@ def by_natural(family: "Family", row: Array, parameters: tuple[PyTree, Array]) -
     return jnp.where(jnp.isneginf(base), -jnp.inf, value + base)
 
 
-def by_divergence(family: "Family", row: Array, means: Array) -> Array:
+def by_divergence(family: Distribution, row: Array, means: Array) -> Array:
     """f(τ_k) + ⟨∇f(τ_k), T(x) − τ_k⟩ + log h(x), `[k]`; see `tangent_values`.
 
     The log-density, with f the function of the family's cluster model, where that is

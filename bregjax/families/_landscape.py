@@ -1,7 +1,7 @@
 """What ψ looks like around its start: values and derivatives at random points."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,9 +9,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from bregjax._typing import Array
-
-if TYPE_CHECKING:
-    from bregjax.families.base import Family
+from bregjax.families._distribution import Distribution
 
 __all__ = ["Landscape", "glance", "psi_gradients", "psi_values", "survey"]
 
@@ -43,39 +41,39 @@ class Landscape:
         return np.asarray(np.isfinite(self.hessians).all(axis=(1, 2)))
 
 
-def psi_at(family: "Family", theta: Array) -> Array:
+def psi_at(family: Distribution, theta: Array) -> Array:
     """ψ of a raveled θ, scalar."""
     _, unravel = ravel_pytree(family.natural_init)
     return family.log_partition(unravel(theta))
 
 
 @jax.jit
-def psi_values(family: "Family", points: Array) -> Array:
+def psi_values(family: Distribution, points: Array) -> Array:
     """ψ at points `[k, n]`."""
     return jax.vmap(lambda theta: psi_at(family, theta))(points)
 
 
 @jax.jit
-def psi_gradients(family: "Family", points: Array) -> Array:
+def psi_gradients(family: Distribution, points: Array) -> Array:
     """∇ψ at points `[k, n]`."""
     return jax.vmap(jax.grad(lambda theta: psi_at(family, theta)))(points)
 
 
 @jax.jit
-def _hessians(family: "Family", points: Array) -> Array:
+def _hessians(family: Distribution, points: Array) -> Array:
     hessian = jax.hessian(lambda theta: psi_at(family, theta))
     return jax.lax.map(hessian, points)
 
 
 @jax.jit
-def _curvatures(family: "Family", start: Array) -> Array:
+def _curvatures(family: Distribution, start: Array) -> Array:
     """∂²ψ/∂θ_i² at one point, `[n]`."""
     slope = jax.grad(lambda theta: psi_at(family, theta))
     along = lambda axis: jax.jvp(slope, (start,), (axis,))[1] @ axis
     return jax.lax.map(along, jnp.eye(start.size, dtype=start.dtype))
 
 
-def survey(family: "Family", rng: np.random.Generator) -> Landscape:
+def survey(family: Distribution, rng: np.random.Generator) -> Landscape:
     """Look at ψ at its start and at random points, drawn in where ψ is not finite."""
     start = _start_of(family)
     hessian = np.asarray(_hessians(family, start[None]))[0]
@@ -83,19 +81,19 @@ def survey(family: "Family", rng: np.random.Generator) -> Landscape:
     return _landscape(family, points, np.asarray(_hessians(family, points)))
 
 
-def glance(family: "Family", rng: np.random.Generator) -> Landscape:
+def glance(family: Distribution, rng: np.random.Generator) -> Landscape:
     """Look at the same points as `survey`, without Hessians (`[k, 0, 0]`)."""
     start = _start_of(family)
     points = _points_around(family, start, np.asarray(_curvatures(family, start)), rng)
     return _landscape(family, points, np.zeros((len(points), 0, 0)))
 
 
-def _start_of(family: "Family") -> np.ndarray:
+def _start_of(family: Distribution) -> np.ndarray:
     return np.asarray(ravel_pytree(family.natural_init)[0], np.float64)
 
 
 def _points_around(
-    family: "Family",
+    family: Distribution,
     start: np.ndarray,
     curvature: np.ndarray,
     rng: np.random.Generator,
@@ -115,7 +113,9 @@ def _points_around(
     return start + moves
 
 
-def _landscape(family: "Family", points: np.ndarray, hessians: np.ndarray) -> Landscape:
+def _landscape(
+    family: Distribution, points: np.ndarray, hessians: np.ndarray
+) -> Landscape:
     values = np.asarray(psi_values(family, points))
     gradients = np.asarray(psi_gradients(family, points))
     names = coordinate_names(family.natural_init)

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete, values_behind
+from bregjax._data_model import PrecisionError
 from bregjax._typing import Array, PyTree
-from bregjax.data_model import PrecisionError
-from bregjax.moments import Moments
+from bregjax.clusters.moments import Moments
 from bregjax.smoothing import Blur, StatisticMap
 
 __all__ = ["least_bandwidth", "needs_roots"]

@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._typing import Array
-from bregjax.families._scatters import Scatters, Spread
+from bregjax.clusters.scatter_model import ScatterModel
+from bregjax.clusters.scatters import Scatters, ScatterState, Spread
 from bregjax.families._vector_family import VectorFamily
-from bregjax.families.scatter_model import ScatterModel, ScatterState
 from bregjax.smoothing import normal_reference
 
 __all__ = ["PositiveFamily", "log_bandwidth", "log_of_rows"]

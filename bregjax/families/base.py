@@ -9,15 +9,16 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from bregjax._checks import is_concrete
+from bregjax._data_model import DataModel
 from bregjax._numerics import finite_cotangents, scale_tangent
 from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
-from bregjax.cluster_model import BregmanModel, ClusterModel
+from bregjax.clusters.base import ClusterModel
+from bregjax.clusters.bregman_model import BregmanModel
+from bregjax.clusters.natural_model import NaturalModel
 from bregjax.convex import ConjugateSolution, bregman_remainder, conjugate
-from bregjax.data_model import DataModel
 from bregjax.families._densities import by_natural, naturals_of
 from bregjax.families.check import CheckReport, check_family
-from bregjax.families.natural_model import NaturalModel
 
 __all__ = ["Family"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from bregjax._numerics import xlogx
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
-from bregjax.cluster_model import BregmanModel, MeanState
+from bregjax.clusters.bregman_model import BregmanModel, MeanState
 from bregjax.convex import BinaryEntropy, ConjugateSolution
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._densities import by_divergence

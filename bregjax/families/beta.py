@@ -9,10 +9,10 @@ import numpy as np
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
+from bregjax.clusters._natural.state import NaturalState
+from bregjax.clusters.columns_model import ColumnsModel, sum_of_columns
 from bregjax.convex import ConjugateSolution
-from bregjax.families._natural_state import NaturalState
 from bregjax.families._vector_family import VectorFamily
-from bregjax.families.columns_model import ColumnsModel, sum_of_columns
 from bregjax.families.dirichlet import Dirichlet, check_digits
 from bregjax.smoothing import Adding, adding, normal_reference
 

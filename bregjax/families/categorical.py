@@ -14,7 +14,7 @@ from bregjax._checks import is_concrete
 from bregjax._numerics import xlogx
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, DataLike
-from bregjax.cluster_model import BregmanModel, MeanState
+from bregjax.clusters.bregman_model import BregmanModel, MeanState
 from bregjax.convex import ConjugateSolution, NegativeEntropy
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._densities import by_divergence

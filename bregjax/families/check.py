@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +12,9 @@ from bregjax._result import Result
 from bregjax._typing import ArrayLike, DataLike
 from bregjax.families._check_data import DataView, check_data, check_precision
 from bregjax.families._check_psi import check_psi
+from bregjax.families._distribution import Distribution
 from bregjax.families._finding import Finding
 from bregjax.families._landscape import survey
-
-if TYPE_CHECKING:
-    from bregjax.families.base import Family
 
 __all__ = ["CheckReport", "Finding", "check_family"]
 
@@ -71,7 +68,7 @@ class CheckReport:
 
 
 def check_family(
-    family: "Family", x: DataLike, *, key_or_seed: ArrayLike = 0
+    family: Distribution, x: DataLike, *, key_or_seed: ArrayLike = 0
 ) -> CheckReport:
     """See `Family.check`."""
     if not is_concrete((family, x, key_or_seed)):

@@ -10,13 +10,13 @@ from jax.tree_util import GetAttrKey
 
 from bregjax._checks import float_array
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
-from bregjax.cluster_model import ClusterModel
+from bregjax.clusters.base import ClusterModel
+from bregjax.clusters.columns_model import ColumnsModel, sum_of_columns
+from bregjax.clusters.natural_model import NaturalModel
 from bregjax.convex import ConjugateSolution
 from bregjax.families._params import split
 from bregjax.families.base import Family
-from bregjax.families.columns_model import ColumnsModel, sum_of_columns
 from bregjax.families.exponential_family import ExponentialFamily
-from bregjax.families.natural_model import NaturalModel
 
 __all__ = ["Columnwise"]
 

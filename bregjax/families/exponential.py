@@ -8,7 +8,7 @@ import numpy as np
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
-from bregjax.cluster_model import BregmanModel
+from bregjax.clusters.bregman_model import BregmanModel
 from bregjax.convex import Burg, ConjugateSolution
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._vector_family import VectorFamily

@@ -9,11 +9,11 @@ from jax.scipy.special import gammaln
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
+from bregjax.clusters._gamma_entropy import entropy_of_scatter, shape_of_scatter
+from bregjax.clusters.scatters import Spread
 from bregjax.convex import ConjugateSolution
 from bregjax.families._closed_form import all_finite, closed_form
-from bregjax.families._gamma_entropy import entropy_of_scatter, shape_of_scatter
 from bregjax.families._positive_family import PositiveFamily, log_bandwidth
-from bregjax.families._scatters import Spread
 from bregjax.smoothing import Adding, adding
 
 __all__ = ["Gamma"]

@@ -9,17 +9,17 @@ import numpy as np
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
-from bregjax.convex import ConjugateSolution
-from bregjax.families._closed_form import all_finite, closed_form
-from bregjax.families._narrow import least_bandwidth, needs_roots
-from bregjax.families._vector_family import VectorFamily
-from bregjax.families.gaussian_models import (
+from bregjax.clusters.gaussian_models import (
     FullGaussianModel,
     GaussianState,
     VarianceModel,
 )
-from bregjax.families.rooted_gaussian import RootedGaussianModel, RootedState
-from bregjax.moments import Form, Moments, Normals
+from bregjax.clusters.moments import Form, Moments, Normals
+from bregjax.clusters.rooted_gaussian import RootedGaussianModel, RootedState
+from bregjax.convex import ConjugateSolution
+from bregjax.families._closed_form import all_finite, closed_form
+from bregjax.families._narrow import least_bandwidth, needs_roots
+from bregjax.families._vector_family import VectorFamily
 from bregjax.smoothing import Blur, StatisticMap, normal_reference
 
 __all__ = ["DiagonalGaussian", "Gaussian", "IsotropicGaussian"]

@@ -9,6 +9,7 @@ import numpy as np
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
+from bregjax.clusters.scatters import Spread
 from bregjax.convex import ConjugateSolution
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._positive_family import (
@@ -16,7 +17,6 @@ from bregjax.families._positive_family import (
     log_bandwidth,
     log_of_rows,
 )
-from bregjax.families._scatters import Spread
 from bregjax.smoothing import Adding, adding
 
 __all__ = ["InverseGaussian"]

@@ -10,7 +10,7 @@ import numpy as np
 from bregjax._checks import is_concrete
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, ArrayLike, DataLike
-from bregjax.cluster_model import BregmanModel
+from bregjax.clusters.bregman_model import BregmanModel
 from bregjax.convex import ConjugateSolution
 from bregjax.families._vector_family import VectorFamily
 from bregjax.families.exponential import Exponential

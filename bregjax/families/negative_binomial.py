@@ -12,7 +12,7 @@ from bregjax._checks import is_concrete
 from bregjax._numerics import burg_remainder
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, ArrayLike, DataLike
-from bregjax.cluster_model import BregmanModel, MeanState
+from bregjax.clusters.bregman_model import BregmanModel, MeanState
 from bregjax.convex import (
     ConjugateSolution,
     NegativeBinomialCumulant,

@@ -10,7 +10,7 @@ from jax.scipy.special import gammaln
 from bregjax._numerics import xlogx
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
-from bregjax.cluster_model import BregmanModel, MeanState
+from bregjax.clusters.bregman_model import BregmanModel, MeanState
 from bregjax.convex import ConjugateSolution, NegativeEntropy
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._densities import by_divergence

@@ -10,7 +10,7 @@ import numpy as np
 from bregjax._checks import is_concrete
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, ArrayLike, DataLike
-from bregjax.cluster_model import BregmanModel, MeanState
+from bregjax.clusters.bregman_model import BregmanModel, MeanState
 from bregjax.convex import ConjugateSolution, Scaled, SquaredNorm
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._vector_family import VectorFamily

@@ -12,7 +12,7 @@ from bregjax._checks import check_support, is_concrete
 from bregjax._numerics import safe_norm
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, DataLike
-from bregjax.cluster_model import BregmanModel
+from bregjax.clusters.bregman_model import BregmanModel
 from bregjax.convex import ConjugateSolution, SphereCumulant, SphereEntropy
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._vector_family import VectorFamily

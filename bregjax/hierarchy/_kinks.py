@@ -5,11 +5,12 @@ import dataclasses
 import jax
 import numpy as np
 
+from bregjax._data_model import FunctionModel
 from bregjax._problem import Problem, build_leaves
-from bregjax.cluster_model import BregmanModel, ClusterModel
+from bregjax.clusters.base import ClusterModel
+from bregjax.clusters.bregman_model import BregmanModel
+from bregjax.convex._plain import PlainFunction, by_gradients, straight
 from bregjax.convex.base import ConvexFunction
-from bregjax.convex.plain import PlainFunction, by_gradients, straight
-from bregjax.data_model import FunctionModel
 from bregjax.hierarchy.dendrogram import Dendrogram
 
 __all__ = ["check_kinks", "search_model"]

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._typing import Array, PyTree
-from bregjax.cluster_model import ClusterModel
+from bregjax.clusters.base import ClusterModel
 
 __all__ = [
     "block_size",

@@ -11,10 +11,10 @@ import numpy as np
 
 from bregjax._checks import is_under_jit
 from bregjax._typing import Array, PyTree
-from bregjax.cluster_model import ClusterModel
+from bregjax.clusters.base import ClusterModel
+from bregjax.clusters.merges import Merges
 from bregjax.hierarchy._blocks import map_rows
 from bregjax.hierarchy._search import take
-from bregjax.merges import Merges
 
 __all__ = ["cost", "costs_to_clusters", "merge_costs", "settled_along"]
 

@@ -25,21 +25,21 @@ from bregjax._problem import (
 )
 from bregjax._progress import progress_shown
 from bregjax._typing import DataLike
-from bregjax.hierarchy._kinks import check_kinks, search_model
-from bregjax.hierarchy._lookalikes import lookalike
-from bregjax.hierarchy._searches import drowned, found_children, search_tree
-from bregjax.hierarchy.dendrogram import Dendrogram
-from bregjax.hierarchy.engine_bounded import BoundedInfo, bounded, exhaustive
-from bregjax.hierarchy.engine_windowed import WindowedInfo, windowed
-from bregjax.hierarchy.engines import check_memory, engine_name
-from bregjax.hierarchy.host_costs import (
+from bregjax.clusters.host_model import HostModel, rows_of
+from bregjax.hierarchy._engine_bounded import BoundedInfo, bounded, exhaustive
+from bregjax.hierarchy._engine_windowed import WindowedInfo, windowed
+from bregjax.hierarchy._engines import check_memory, engine_name
+from bregjax.hierarchy._host_costs import (
     host_leaves,
     host_of,
     nodes_along,
     settled_costs,
 )
+from bregjax.hierarchy._kinks import check_kinks, search_model
+from bregjax.hierarchy._lookalikes import lookalike
+from bregjax.hierarchy._searches import drowned, found_children, search_tree
+from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import leaves_and_codes, replay_costs
-from bregjax.host_model import HostModel, rows_of
 from bregjax.smoothing import StatisticMap
 
 __all__ = ["AgglomerationInfo", "agglomerate"]

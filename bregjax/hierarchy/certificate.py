@@ -21,25 +21,25 @@ from bregjax._problem import (
     working_copy,
 )
 from bregjax._typing import DataLike, PyTree
-from bregjax.cluster_model import ClusterModel
-from bregjax.hierarchy._search import take
-from bregjax.hierarchy._windowed import kernels
-from bregjax.hierarchy._windowed.pool import Pool, blocks
-from bregjax.hierarchy._windowed.range_max import RangeMax
-from bregjax.hierarchy.dendrogram import Dendrogram
-from bregjax.hierarchy.host_costs import (
+from bregjax.clusters.base import ClusterModel
+from bregjax.clusters.host_model import HostModel, rows_of
+from bregjax.clusters.screens import Screen
+from bregjax.hierarchy._host_costs import (
     host_leaves,
     host_of,
     nodes_along,
     settled_costs,
 )
+from bregjax.hierarchy._search import take
+from bregjax.hierarchy._windowed import kernels
+from bregjax.hierarchy._windowed.pool import Pool, blocks
+from bregjax.hierarchy._windowed.range_max import RangeMax
+from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import (
     children_of,
     leaves_and_codes,
     nodes_and_costs,
 )
-from bregjax.host_model import HostModel, rows_of
-from bregjax.screening import Screen
 from bregjax.smoothing import StatisticMap
 
 __all__ = ["Certificate", "certify"]

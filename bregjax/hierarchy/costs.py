@@ -8,16 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete
+from bregjax._data_model import FunctionModel
 from bregjax._inputs import check_table
 from bregjax._problem import FamilyLike, Problem, build_leaves, evaluate, resolve
 from bregjax._typing import Array, DataLike, PyTree
-from bregjax.cluster_model import ClusterModel
-from bregjax.convex.plain import straight
-from bregjax.data_model import FunctionModel
+from bregjax.clusters.base import ClusterModel
+from bregjax.clusters.merges import Merges
+from bregjax.convex._plain import straight
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy._steps import merge_costs, settled_along
 from bregjax.hierarchy.tree_costs import replay_costs
-from bregjax.merges import Merges
 from bregjax.smoothing import StatisticMap
 
 __all__ = ["cluster_cost", "merge_cost"]

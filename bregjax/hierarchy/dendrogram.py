@@ -12,7 +12,7 @@ import numpy as np
 from bregjax._checks import check_count, is_concrete
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
-from bregjax.hierarchy import _walk, export
+from bregjax.hierarchy import _export, _walk
 
 Heights = Literal["cost", "monotone", "ward", "merge_index"]
 """What a drawing or an export shows as the height of a merge."""
@@ -69,7 +69,7 @@ class Dendrogram:
         Raises:
             ValueError: If `z` isn't a linkage matrix; the message names the row.
         """
-        children, heights = export.parse_linkage(z)
+        children, heights = _export.parse_linkage(z)
         return cls(children, heights, np.ones(len(children) + 1))
 
     @classmethod
@@ -81,7 +81,7 @@ class Dendrogram:
             ValueError: If the file is not a saved tree, is damaged, or is of a later
                 format.
         """
-        return cls(**export.read_tree(path))
+        return cls(**_export.read_tree(path))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tree to an npz file under exactly this name, without pickle."""
@@ -89,7 +89,7 @@ class Dendrogram:
         fields = {"children": children, "merge_costs": costs, "weights": self.weights}
         if self.ward_scale is not None:
             fields["ward_scale"] = self.ward_scale
-        export.write_tree(path, {k: np.asarray(v) for k, v in fields.items()})
+        _export.write_tree(path, {k: np.asarray(v) for k, v in fields.items()})
 
     def cut(
         self,
@@ -248,7 +248,7 @@ class Dendrogram:
              [1.   3.   7.4  3. ]]
         """
         children, _ = self._concrete()
-        return export.linkage_matrix(children, np.asarray(self.heights(heights)))
+        return _export.linkage_matrix(children, np.asarray(self.heights(heights)))
 
     def leaf_order(self) -> np.ndarray:
         """The leaves from left to right in a drawing without crossings, int32 ``[m]``.
@@ -321,7 +321,7 @@ class Dendrogram:
                 f"`labels` must name each of the {self.num_leaves} leaves; got "
                 f"{len(names)} names."
             )
-        return export.newick(children, np.asarray(self.heights(heights)), names)
+        return _export.newick(children, np.asarray(self.heights(heights)), names)
 
     def _cluster_of_leaf(self, num_clusters: Any, max_cost: Any) -> Any:
         """The node of each leaf's cluster under a cut, shape ``[m]``."""

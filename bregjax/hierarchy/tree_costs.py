@@ -18,19 +18,19 @@ from bregjax._problem import (
     working_copy,
 )
 from bregjax._typing import Array, DataLike, PyTree
-from bregjax.cluster_model import ClusterModel
-from bregjax.hierarchy._search import take
-from bregjax.hierarchy._steps import cost, settled_along
-from bregjax.hierarchy._walk import problem_with
-from bregjax.hierarchy.dendrogram import Dendrogram
-from bregjax.hierarchy.host_costs import (
+from bregjax.clusters.base import ClusterModel
+from bregjax.clusters.host_model import HostModel
+from bregjax.clusters.merges import Merges
+from bregjax.hierarchy._host_costs import (
     host_leaves,
     host_of,
     nodes_along,
     settled_costs,
 )
-from bregjax.host_model import HostModel
-from bregjax.merges import Merges
+from bregjax.hierarchy._search import take
+from bregjax.hierarchy._steps import cost, settled_along
+from bregjax.hierarchy._walk import problem_with
+from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.smoothing import StatisticMap
 
 __all__ = [

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
-from bregjax.moments import CentredStatistics, Moments
+from bregjax.clusters.moments import CentredStatistics, Moments
 
 __all__ = ["Adding", "Blur", "Constraint", "Mixing", "PseudoCount", "StatisticMap"]
 

@@ -8,10 +8,10 @@ import jax
 import numpy as np
 
 from bregjax._typing import PyTree
+from bregjax.hierarchy._engines import fits
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy._searches import drowned, noise_of, search_tree
 from bregjax.hierarchy._windowed.pool import Pool
-from bregjax.hierarchy.engines import fits
 
 __all__ = ["merge_cached", "serves"]
 

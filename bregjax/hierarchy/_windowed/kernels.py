@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 
 from bregjax._typing import Array, PyTree
-from bregjax.cluster_model import ClusterModel
+from bregjax.clusters.base import ClusterModel
+from bregjax.clusters.screens import Screen
 from bregjax.hierarchy._search import searchable, take
 from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.shapes import Shapes
-from bregjax.screening import Screen
 
 __all__ = [
     "append",

@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._typing import Array, PyTree
-from bregjax.cluster_model import ClusterModel
+from bregjax.clusters.base import ClusterModel
+from bregjax.clusters.host_model import HostModel, rows_of
+from bregjax.clusters.screens import Screen
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy._windowed import kernels, singly
 from bregjax.hierarchy._windowed.ahead import Ahead
@@ -15,8 +17,6 @@ from bregjax.hierarchy._windowed.bounds import Bounds
 from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.shapes import Shapes
 from bregjax.hierarchy._windowed.singly import Known, Made
-from bregjax.host_model import HostModel, rows_of
-from bregjax.screening import Screen
 
 __all__ = ["MOST_SINGLY", "Pool", "blocks"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bregjax._typing import PyTree
-from bregjax.cluster_model import ClusterModel
-from bregjax.screening import Screen
+from bregjax.clusters.base import ClusterModel
+from bregjax.clusters.screens import Screen
 
 __all__ = ["Shapes"]
 

@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 
 from bregjax._typing import Array, PyTree
-from bregjax.cluster_model import ClusterModel
+from bregjax.clusters.base import ClusterModel
+from bregjax.clusters.screens import Screen
 from bregjax.hierarchy._search import searchable, take
 from bregjax.hierarchy._windowed.lists import (
     Lists,
@@ -29,7 +30,6 @@ from bregjax.hierarchy._windowed.lists import (
     without_names,
 )
 from bregjax.hierarchy._windowed.nearest import mixed
-from bregjax.screening import Screen
 
 __all__ = ["Known", "Made", "merge_singly"]
 

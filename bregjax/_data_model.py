@@ -1,0 +1,156 @@
+"""How rows of data become leaves of a cluster model: all that clustering asks for."""
+
+import abc
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from bregjax._checks import check_finite, float_array, is_concrete
+from bregjax._pytree import register_pytree
+from bregjax._typing import Array, DataLike, PyTree
+from bregjax.clusters.base import ClusterModel
+from bregjax.clusters.bregman_model import BregmanModel, MeanState, divergences_from
+from bregjax.convex import ConvexFunction, SquaredNorm
+
+__all__ = ["DataModel", "FunctionModel", "PrecisionError"]
+
+
+class PrecisionError(ValueError):
+    """Costs would have too few digits in the precision at hand."""
+
+
+class DataModel(abc.ABC):
+    """From rows of data to leaves. Exponential families are one kind of it."""
+
+    @abc.abstractmethod
+    def leaf_statistics(self, x: Array) -> PyTree:
+        """Statistics of rows as the cluster model holds them, `[m, ...]`."""
+
+    @abc.abstractmethod
+    def cluster_model(self) -> ClusterModel:
+        """What a cluster is and what a merge costs."""
+
+    @abc.abstractmethod
+    def density_parameters(self, clusters: PyTree) -> PyTree:
+        """What log-densities need of each of k clusters, `[k, ...]`, from states."""
+
+    @abc.abstractmethod
+    def log_densities(self, row: Array, parameters: PyTree) -> Array:
+        """log p(x; τ_k) of a row x under each cluster, `[k]`, in nats.
+
+        Of the row itself, which no smoothing touches.
+        """
+
+    @property
+    def columnwise(self) -> bool:
+        """Whether costs are sums over the columns of the data."""
+        return False
+
+    def for_data(self, x: DataLike) -> Self:
+        """The model with whatever it takes from the data filled in.
+
+        Raises:
+            ValueError: If rows of `x` do not fit.
+        """
+        del x
+        return self
+
+    def as_rows(self, x: DataLike) -> Array:
+        """Observations as an array of floats with one row each."""
+        return float_array(x)
+
+    def check_support(self, x: DataLike) -> None:
+        """Raise ValueError at the first row outside the sample space."""
+        if is_concrete(x):
+            check_finite("x", x)
+
+    def default_smoothing(self, x: Array, weights: Array | None) -> Any:
+        """The smoothing map that `smoothing="auto"` stands for; None for none."""
+        del x, weights
+
+    def suited_to(self, rows: Array, smoothing: Any, weights: Array | None) -> Self:
+        """The model in the arithmetic that rows, as smoothed, need; itself, here.
+
+        Args:
+            rows: As of `as_rows`, perhaps traced.
+            smoothing: A smoothing map, or None.
+            weights: `[m]`, or None.
+
+        Raises:
+            PrecisionError: If there is none.
+        """
+        del rows, smoothing, weights
+        return self
+
+    def least_bandwidth(self, rows: Array) -> np.ndarray:
+        """Bandwidths that costs still have digits for, `[d]`; 0, here."""
+        return np.zeros(np.shape(rows)[1:])
+
+    @property
+    def ward_scale(self) -> DataLike | None:
+        """σ² where Δ is Ward's cost of a known variance σ², else None."""
+        return None
+
+    @property
+    def smoothing_hint(self) -> str:
+        """Which smoothing makes degenerate clusters finite: a sentence, no stop."""
+        return "Pass smoothing=mixing(center, amount) with a `center` inside the domain"
+
+
+@register_pytree
+@dataclass(frozen=True)
+class FunctionModel(DataModel):
+    """Rows clustered by the Bregman divergence of a convex function of rows.
+
+    Attributes:
+        function: Convex, relatively differentiable.
+    """
+
+    function: ConvexFunction
+
+    @property
+    def columnwise(self) -> bool:
+        """As the function is separable."""
+        return self.function.separable
+
+    def for_data(self, x: DataLike) -> "FunctionModel":
+        """The model itself, once rows of `x` are known to be points of the function.
+
+        Raises:
+            ValueError: If they have too few axes.
+        """
+        axes = self.function.event_ndim
+        if np.ndim(x) != axes + 1:
+            hint = " Reshape one column to x[:, None]." if np.ndim(x) == 1 else ""
+            raise ValueError(
+                f"`x` must have {axes + 1} axes, points and then their {axes}, for "
+                f"{type(self.function).__name__}; got shape {np.shape(x)}.{hint}"
+            )
+        return self
+
+    def leaf_statistics(self, x: Array) -> Array:
+        """The rows."""
+        return x
+
+    def cluster_model(self) -> BregmanModel:
+        """Proposition 3.8 with this function."""
+        return BregmanModel(self.function)
+
+    def density_parameters(self, clusters: MeanState) -> Array:
+        """The means."""
+        return clusters.mean
+
+    def log_densities(self, row: Array, parameters: Array) -> Array:
+        """−B_f(x, τ_k): the log-density up to a term in x alone, if f has a family.
+
+        References:
+            Banerjee, Merugu, Dhillon, Ghosh (2005), Clustering with Bregman
+            Divergences, Theorem 4.
+        """
+        return -divergences_from(self.function, row, parameters)
+
+    @property
+    def ward_scale(self) -> DataLike | None:
+        """1 for ½‖x‖², which is the Gaussian of variance 1."""
+        return np.float64(1) if isinstance(self.function, SquaredNorm) else None

@@ -1,0 +1,168 @@
+"""What a tree says of a row, old or new: features and soft assignments."""
+
+from typing import SupportsIndex
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._checks import check_count, is_concrete
+from bregjax._data_model import DataModel
+from bregjax._mixtures import shares_of
+from bregjax._problem import (
+    FamilyLike,
+    Problem,
+    build_leaves,
+    evaluate,
+    resolve,
+    resolve_rows,
+)
+from bregjax._typing import Array, DataLike
+from bregjax.hierarchy._blocks import map_rows
+from bregjax.hierarchy._cut_states import Clusters, clusters_at, clusters_of_cut
+from bregjax.hierarchy._steps import costs_to_clusters
+from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy.tree_costs import children_of
+from bregjax.smoothing import StatisticMap
+
+__all__ = ["dendrogram_features", "soft_assignments"]
+
+
+def dendrogram_features(
+    tree: Dendrogram | DataLike,
+    x: DataLike,
+    rows: DataLike | None = None,
+    *,
+    family: FamilyLike,
+    num_features: SupportsIndex,
+    smoothing: StatisticMap | str | None = "auto",
+    weights: DataLike | None = None,
+) -> Array:
+    """Features Δ(C_i, {x}) of rows: what it would cost each cluster to take them in.
+
+    The clusters are the top of the tree, those made last: C_1 is the whole, C_2 the
+    last but one to be made, and so on; they are nested. A row of the tree's own is
+    treated as a new one. Differentiable in the rows, in the data that the tree is of,
+    and in the leaves of family and smoothing; the tree is held fixed.
+
+    Args:
+        tree: A dendrogram of `x`, or its children `[m − 1, 2]`.
+        x: The rows that the tree is of, `[m, d]`.
+        rows: Rows to describe, `[r, d]`; `x` itself if None. Of weight 1 each.
+        family: As for `agglomerate`.
+        num_features: The number k of clusters, from 1 to m − 1.
+        smoothing: As for `agglomerate`; "auto" goes by `x`.
+        weights: As for `agglomerate`, of `x`.
+
+    Returns:
+        Costs in nats, `[r, k]`: a NumPy array when everything is concrete, float64 on
+        a CPU; else a JAX array.
+
+    Raises:
+        ValueError: If the tree does not fit `x`, `rows` do not fit the family, there
+            are fewer than `num_features` merges, or as `agglomerate` does.
+
+    References:
+        Telgarsky and Dasgupta (2012), Section 7.2.
+    """
+    problem = resolve(x, family, smoothing, weights)
+    children = children_of(tree, problem.num_points)
+    if problem.num_points == 1:
+        raise ValueError("`x` must have two rows at least: one row makes no merge.")
+    count = check_count("num_features", num_features, len(children), "merges")
+    others = resolve_rows(problem, rows)
+    return evaluate(_features, problem, children, others, num_features=count)
+
+
+def soft_assignments(
+    tree: Dendrogram | DataLike,
+    x: DataLike,
+    rows: DataLike | None = None,
+    *,
+    family: FamilyLike,
+    num_clusters: SupportsIndex,
+    smoothing: StatisticMap | str | None = "auto",
+    weights: DataLike | None = None,
+    temperature: DataLike = 1.0,
+) -> Array:
+    """Responsibilities of the clusters of a cut for rows, old or new.
+
+        r_k(x) ∝ (π_k p(x; τ_k))^(1/T),   π_k = W_k / W
+
+    with the density of the family at the cluster's mean parameter: at T = 1 the
+    posterior of the mixture that the cut stands for; towards T = 0 the cluster of
+    greatest likelihood, towards infinity all alike. For a convex function in the place
+    of a family p(x; τ) is exp(−B_f(x, τ)). Rows are not smoothed.
+
+    Args:
+        tree: A dendrogram of `x`, or its children `[m − 1, 2]`.
+        x: The rows that the tree is of, `[m, d]`.
+        rows: Rows to assign, `[r, d]`; `x` itself if None.
+        family: As for `agglomerate`.
+        num_clusters: The number k of clusters of the cut, from 1 to m; static.
+        smoothing: As for `agglomerate`; "auto" goes by `x`.
+        weights: As for `agglomerate`, of `x`.
+        temperature: T > 0.
+
+    Returns:
+        Shares `[r, k]` that add up to 1 a row, columns as `tree.cut` numbers the
+        clusters: a NumPy array when everything is concrete, float64 on a CPU; else a
+        JAX array. NaN for a row that no cluster can have made.
+
+    Raises:
+        ValueError: If the tree does not fit `x`, `rows` do not fit the family, the
+            temperature is not positive, or as `agglomerate` does.
+    """
+    problem = resolve(x, family, smoothing, weights)
+    children = children_of(tree, problem.num_points)
+    if is_concrete(temperature) and not float(temperature) > 0:  # pyright: ignore[reportArgumentType]
+        raise ValueError(f"`temperature` must be positive; got {temperature}.")
+    others = resolve_rows(problem, rows)
+    return evaluate(
+        _responsibilities,
+        problem,
+        children,
+        others.rows,
+        temperature,
+        num_clusters=check_count(
+            "num_clusters", num_clusters, problem.num_points, "rows"
+        ),
+    )
+
+
+def _features(
+    problem: Problem, children: Array, others: Problem, *, num_features: int
+) -> Array:
+    top = 2 * problem.num_points - 2 - np.arange(num_features)
+    clusters = clusters_at(problem, children, top).states
+    return costs_to_clusters(*build_leaves(others), clusters)
+
+
+def _responsibilities(
+    problem: Problem,
+    children: Array,
+    rows: Array,
+    temperature: Array,
+    *,
+    num_clusters: int,
+) -> Array:
+    clusters, _ = clusters_of_cut(problem, children, num_clusters)
+    return _shares(problem.data_model, clusters, rows, temperature)
+
+
+@jax.jit
+def _shares(
+    model: DataModel, clusters: Clusters, rows: Array, temperature: Array
+) -> Array:
+    log_share = jnp.log(clusters.weights) - jnp.log(jnp.sum(clusters.weights))
+    num_clusters = clusters.weights.shape[0]
+    parameters = model.density_parameters(clusters.states)
+
+    def shares(row):
+        scores = log_share + model.log_densities(row, parameters)
+        # Scores of −inf stay: divided, they would have a derivative of inf by T.
+        finite = jnp.isfinite(scores)
+        divided = jnp.where(finite, scores, 0) / temperature
+        return shares_of(jnp.where(finite, divided, scores))
+
+    return map_rows(shares, rows, num_clusters * (rows.size // rows.shape[0]))

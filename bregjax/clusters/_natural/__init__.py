@@ -1,0 +1,1 @@
+"""How clusters of a ψ without a closed form are solved for."""

@@ -1,0 +1,173 @@
+"""The merge cost of any exponential family, by its conjugate, and its derivative."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from bregjax._numerics import scale_tangent
+from bregjax._result import Result
+from bregjax._typing import Array
+from bregjax.clusters._natural.state import (
+    NaturalState,
+    flat_init,
+    flat_psi,
+    found,
+    has_value,
+    vectorize,
+)
+from bregjax.clusters.potential import Potential
+from bregjax.convex import bregman_remainder
+
+__all__ = ["merge_cost_of"]
+
+# The dual form on a boundary is used where it agrees with the difference of values to
+# this many roundings of its terms: the difference is no better than that.
+_AGREEMENT = 16
+
+
+def _displacements(a: NaturalState, b: NaturalState) -> tuple[Array, Array]:
+    """c − τ_a and c − τ_b, without cancellation."""
+    total = a.weight + b.weight
+    difference = b.mean - a.mean
+    return (
+        (b.weight / total)[..., None] * difference,
+        -(a.weight / total)[..., None] * difference,
+    )
+
+
+def _divergence(
+    family: Potential, part: NaturalState, c: NaturalState, delta: Array
+) -> Array:
+    """B_ψ*(τ, c) ≥ 0 of a part, where δ = c − τ."""
+    psi = flat_psi(family)
+    edge = _at_edge(family, part) | _at_edge(family, c)
+    far = edge & (delta != 0)
+    finite = jnp.isfinite(part.natural) & jnp.isfinite(c.natural)
+    dual = has_value(part) & has_value(c)
+    dual = dual & jnp.all(finite | (edge & ~far), axis=-1)
+
+    # Coordinates left out stand at the start: a large one is not to drown the others.
+    start = flat_init(family, c.natural.dtype)
+    inside = dual[..., None] & ~edge
+    centre = jnp.where(inside, c.natural, start)
+    step = jnp.where(inside, centre - part.natural, 0)
+    back = vectorize(lambda theta, u: bregman_remainder(psi, theta, -u), centre, step)
+    value = jnp.sum(delta * step, axis=-1) - back
+    linear = jnp.sum(_product(c.natural, delta), axis=-1)
+    by_values = part.value - c.value + linear
+    if family.separable:
+        value = value + _rise_from_edge(psi, part, c, dual[..., None] & far, start)
+    else:
+        # On a face ψ is affine along its normal, far enough out: the values tell.
+        size = jnp.abs(part.value) + jnp.abs(c.value) + jnp.abs(linear)
+        rounding = jnp.finfo(size.dtype).eps * size
+        agrees = jnp.abs(value - by_values) <= _AGREEMENT * rounding
+        dual = dual & (agrees | (found(part) & found(c)))
+    equal = jnp.all(delta == 0, axis=-1) & jnp.isfinite(by_values)
+    by_values = jnp.where(equal, 0, by_values)
+    return jnp.maximum(jnp.where(dual, value, by_values), 0)
+
+
+def _rise_from_edge(
+    psi: Callable[[Array], Array],
+    part: NaturalState,
+    c: NaturalState,
+    far: Array,
+    start: Array,
+) -> Array:
+    """Σ ψ_i*(τ_i) − ψ_i*(c_i) + θ_ci (c_i − τ_i) over the coordinates `far`.
+
+    ψ*(τ) is reached, to rounding, at the last iterate: a maximum, so that no derivative
+    goes by it.
+    """
+    edge = jnp.where(far, jax.lax.stop_gradient(part.natural), start)
+    centre = jnp.where(far, c.natural, start)
+    change = vectorize(lambda a, b: psi(a) - psi(b), edge, centre)
+    return jnp.sum(part.mean * (edge - centre), axis=-1) - change
+
+
+def _product(natural: Array, delta: Array) -> Array:
+    """θ δ with ±inf · 0 = 0."""
+    idle = jnp.isinf(natural) & (delta == 0)
+    return jnp.where(idle, 0, natural) * delta
+
+
+def _at_edge(family: Potential, state: NaturalState) -> Array:
+    """Coordinates of a separable ψ without a θ: the mean is on the boundary there."""
+    if not family.separable:
+        return jnp.zeros(state.mean.shape, bool)
+    gradient = jax.grad(flat_psi(family))
+
+    def runaway(theta, mean):
+        """Whether a Newton step from the last iterate would still go a long way."""
+        finite = jnp.isfinite(theta)
+        theta = jnp.where(finite, theta, 0)
+        mu, variance = jax.jvp(gradient, (theta,), (jnp.ones_like(theta),))
+        rounding = jnp.finfo(mu.dtype).eps * (jnp.abs(mu) + jnp.abs(mean))
+        return ~finite | (jnp.abs(mean - mu) + rounding >= 0.1 * variance)
+
+    boundary = (state.result == Result.BOUNDARY)[..., None]
+    return boundary & vectorize(runaway, state.natural, state.mean)
+
+
+def _slope(family: Potential, part: NaturalState, c: NaturalState) -> Array:
+    """θ_j − θ_c, infinite in the coordinates of a separable ψ that have no θ_j."""
+    lost = jnp.isinf(c.natural) & (part.natural == c.natural)
+    slope = jnp.where(lost, 0, part.natural - jnp.where(lost, 0, c.natural))
+    if not family.separable:
+        return slope
+    edge = _at_edge(family, part)
+    inside = jnp.where(edge, 0, slope)
+    # Where means agree the slope is 0, on the boundary as a constant: inside it has a
+    # derivative, the curvature of ψ*.
+    rest = inside - jax.lax.stop_gradient(inside)
+    steep = jnp.where(part.mean > c.mean, jnp.inf, -jnp.inf)
+    slope = jnp.where(edge, steep, inside)
+    return jnp.where(part.mean == c.mean, rest, slope)
+
+
+@jax.custom_jvp
+def merge_cost_of(
+    family: Potential, a: NaturalState, b: NaturalState, c: NaturalState
+) -> Array:
+    delta_a, delta_b = _displacements(a, b)
+    parts = a.weight * _divergence(family, a, c, delta_a)
+    parts = parts + b.weight * _divergence(family, b, c, delta_b)
+    return jnp.where(has_value(c), parts, jnp.nan)
+
+
+@merge_cost_of.defjvp
+def _merge_cost_jvp(primals, tangents):
+    # The union is no variable of its own: c follows from a and b, at a minimum.
+    family, a, b, c = primals
+    d_family, d_a, d_b, _ = tangents
+    delta_a, delta_b = _displacements(a, b)
+    cost = merge_cost_of(family, a, b, c)
+
+    def by_point(part, d_part, delta):
+        along = scale_tangent(_slope(family, part, c), d_part.mean)
+        moved = part.weight * jnp.sum(along, axis=-1)
+        return moved + _divergence(family, part, c, delta) * d_part.weight
+
+    change = by_point(a, d_a, delta_a) + by_point(b, d_b, delta_b)
+    if jax.tree.leaves(family):
+        change = change + _change_by_family(family, d_family, (a, b), c)
+    return cost, change
+
+
+def _change_by_family(family, d_family, parts, c: NaturalState) -> Array:
+    """−Σ w_j (∂ψ(θ_j) − ∂ψ(θ_c)) · d_family."""
+    _, unravel = ravel_pytree(family.natural_init)
+
+    def change_of_psi(state):
+        def along(theta):
+            psi = lambda g: g.log_partition(unravel(theta))
+            return jax.jvp(psi, (family,), (d_family,))[1]
+
+        return vectorize(along, state.natural)
+
+    of_centre = change_of_psi(c)
+    a, b = (part.weight * (of_centre - change_of_psi(part)) for part in parts)
+    return a + b

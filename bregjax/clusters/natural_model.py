@@ -1,0 +1,198 @@
+"""The cluster model that follows from any log-partition function."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from bregjax._pytree import register_pytree
+from bregjax._result import Result
+from bregjax._typing import Array, PyTree
+from bregjax.clusters._natural.bracketed import bracketed_conjugate
+from bregjax.clusters._natural.cost import merge_cost_of
+from bregjax.clusters._natural.host import NaturalHost
+from bregjax.clusters._natural.settling import settled
+from bregjax.clusters._natural.state import (
+    NaturalState,
+    flat_init,
+    flat_psi,
+    found,
+    has_value,
+    tabulates,
+    unsolved,
+    vectorize,
+)
+from bregjax.clusters._natural.table import conjugate_table, table_means
+from bregjax.clusters.base import ClusterModel
+from bregjax.clusters.host_model import HostModel
+from bregjax.clusters.merges import Merges
+from bregjax.clusters.potential import Potential
+from bregjax.clusters.screens import Screen
+from bregjax.clusters.screens.natural import SolvingScreen, TableScreen
+from bregjax.clusters.weighted_mean import weighted_mean
+
+__all__ = ["NaturalModel", "NaturalState"]
+
+
+@register_pytree
+@dataclass(frozen=True)
+class NaturalModel(ClusterModel):
+    """Clusters of any exponential family, by its conjugate.
+
+    Merge cost (Proposition 3.8), with c the mean of the union, θ_c its natural
+    parameter, u_j = θ_c − θ_j and δ_j = c − τ_j, known without cancellation:
+
+        Δ(a, b) = Σ_j w_j B_ψ*(τ_j, c),
+        B_ψ*(τ_j, c) = ⟨δ_j, u_j⟩ − B_ψ(θ_j, θ_c)
+
+    By Fenchel–Young the right-hand side is the largest at the true u_j: an error e of
+    the solver costs e² and not e, so that near parts keep their digits, and equal ones
+    cost exactly 0. NaN where a solve failed.
+
+    A part on the boundary of the mean domain has no θ_j; there
+    ψ*(τ_j) − ψ*(c) + ⟨θ_c, δ_j⟩ stands, good to eps |ψ*|. Of a separable ψ it stands in
+    the coordinates on the boundary alone, and costs nothing where both parts are at the
+    same end. Otherwise, for parts on one face, the dual form goes by the last iterates
+    of the solver where that agrees with the values to their rounding.
+
+    Derivatives (c minimises the cost, Corollary 3.6; ψ* has slope −∂ψ in a parameter):
+
+        dΔ = Σ_j w_j ⟨θ_j − θ_c, dτ_j⟩ + Σ_j B_j dw_j − Σ_j w_j (∂ψ(θ_j) − ∂ψ(θ_c))
+
+    Of a separable ψ a coordinate in which exactly one part is on the boundary has slope
+    ±inf, one in which both parts agree has slope 0. Otherwise a part on the boundary
+    has the finite slope, of the right sign, that the solver had reached.
+
+    Attributes:
+        family: The exponential family; its own parameters are leaves.
+    """
+
+    family: Potential
+
+    def leaves(self, statistics: PyTree, weights: Array) -> NaturalState:
+        """States of single points from mean parameters with a leading axis `[m]`."""
+        return self.settle(_unsolved_leaves(self.family, statistics, weights))
+
+    @property
+    def solves(self) -> bool:
+        """Whether the family does."""
+        return self.family.solves
+
+    def pool(self, a: NaturalState, b: NaturalState) -> NaturalState:
+        """Add weights, average means; natural parameters to start a solve from."""
+        edge = (a.result == Result.BOUNDARY)[..., None] & jnp.ones_like(a.mean, bool)
+        mean = weighted_mean(
+            a.weight[..., None], a.mean, b.weight[..., None], b.mean, edge
+        )
+        return unsolved(a.weight + b.weight, mean, _warm_start(self.family, a, b))
+
+    def pool_along(self, merges: Merges, leaves: NaturalState) -> NaturalState:
+        """Sums of weights, averages of means; of what is known of θ, where to start."""
+        weight = merges.sum(leaves.weight)
+        edge = jnp.where(leaves.result == Result.BOUNDARY, 1, 0).astype(weight.dtype)
+        edge = (merges.average(weight, edge) == 1)[:, None]
+        rigid = lambda mean: jnp.broadcast_to(edge, mean.shape)
+        mean = merges.average(
+            weight, leaves.mean, rigid=rigid if self.family.separable else None
+        )
+        start = _warm_starts(self.family, merges, leaves)
+        return unsolved(weight, mean, start)
+
+    def settle(self, state: NaturalState) -> NaturalState:
+        """Solve the conjugates."""
+        if self.family.solves:
+            return settled(self.family, None, state)
+        _, unravel = ravel_pytree(self.family.natural_init)
+
+        def solve(mean, start):
+            solution = self.family.conjugate(unravel(mean), start=unravel(start))
+            natural, _ = ravel_pytree(solution.maximiser)
+            return natural, solution.value, solution.result
+
+        natural, value, result = vectorize(solve, state.mean, state.natural)
+        return NaturalState(state.weight, state.mean, natural, value, result)
+
+    def pair_size(self, state: NaturalState) -> int:
+        """Vectors, and unless ψ is separable a few matrices of the solver."""
+        n = state.mean.shape[-1]
+        return 8 * n if self.family.separable else 8 * n * n
+
+    def result(self, state: NaturalState) -> Array:
+        """The solver's codes; a boundary point of finite ψ* is as good as inside."""
+        boundary = state.result == Result.BOUNDARY
+        finite_limit = boundary & jnp.isfinite(state.value)
+        return jnp.where(finite_limit, Result.CONVERGED, state.result).astype(jnp.int32)
+
+    def cost(self, a: NaturalState, b: NaturalState, union: NaturalState) -> Array:
+        """Δ(a, b) by the dual form."""
+        return merge_cost_of(self.family, a, b, union)
+
+    def cross_cost(self, a: NaturalState, b: NaturalState) -> Array:
+        """All pairs by the difference of values alone: good to eps · w |ψ*|."""
+        rows = jax.tree.map(lambda leaf: leaf[:, None], a)
+        columns = jax.tree.map(lambda leaf: leaf[None, :], b)
+        union = self.pool(rows, columns)
+        if self.family.separable and self.family.solves:
+            value = bracketed_conjugate(
+                flat_psi(self.family),
+                union.mean,
+                jnp.minimum(rows.natural, columns.natural),
+                jnp.maximum(rows.natural, columns.natural),
+                union.natural,
+            )
+        else:
+            value = self.settle(union).value
+        parts = rows.weight * rows.value + columns.weight * columns.value
+        return jnp.maximum(parts - union.weight * value, 0)
+
+    def host(self) -> HostModel | None:
+        """Solves many at a time, unless the conjugate has a closed form."""
+        return NaturalHost(self.family) if self.family.solves else None
+
+    def screen(self, leaves: NaturalState) -> Screen:
+        """By a table of ψ* over the leaves' range, for separable ψ; or by solves."""
+        if not tabulates(self.family):
+            return SolvingScreen(self)
+
+        psi = flat_psi(self.family)
+        start = flat_init(self.family, leaves.mean.dtype)
+        low, high = jnp.min(leaves.mean, axis=0), jnp.max(leaves.mean, axis=0)
+        means = table_means(low, high)
+        weight = jnp.ones(means.shape[:1], means.dtype)
+        knots = self.settle(unsolved(weight, means, start[None]))
+        known = has_value(knots)
+        return TableScreen(conjugate_table(psi, start, means, knots.natural, known))
+
+
+@jax.jit
+def _unsolved_leaves(
+    family: Potential, statistics: PyTree, weights: Array
+) -> NaturalState:
+    mean = jax.vmap(lambda tree: ravel_pytree(tree)[0])(statistics)
+    return unsolved(weights, mean, flat_init(family, mean.dtype)[None])
+
+
+def _warm_start(family: Potential, a: NaturalState, b: NaturalState) -> Array:
+    """Where to start the solve of a union: the weighted average of the solutions.
+
+    Iterates that ran off towards a boundary are no place to start from.
+    """
+    share = (b.weight / (a.weight + b.weight))[..., None]
+    found_a, found_b = found(a)[..., None], found(b)[..., None]
+    init = flat_init(family, a.natural.dtype)
+    init = jnp.broadcast_to(init, jnp.broadcast_shapes(a.mean.shape, b.mean.shape))
+    from_a = jnp.where(found_a, a.natural, jnp.where(found_b, b.natural, init))
+    from_b = jnp.where(found_b, b.natural, from_a)
+    return from_a + share * (from_b - from_a)
+
+
+def _warm_starts(family: Potential, merges: Merges, leaves: NaturalState) -> Array:
+    """The averages, for all nodes, of the solutions that their leaves have."""
+    leaves = jax.lax.stop_gradient(leaves)
+    known = found(leaves)
+    init = flat_init(family, leaves.natural.dtype)
+    # A little of `init` for each leaf without a solution, lest a node have nothing.
+    weight = leaves.weight * jnp.where(known, 1, 1e-3)
+    natural = jnp.where(known[:, None], leaves.natural, init)
+    return merges.average(merges.sum(weight), natural)

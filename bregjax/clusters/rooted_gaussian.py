@@ -1,0 +1,284 @@
+"""Clusters of Gaussians by roots of their covariances: for narrow bandwidths.
+
+A covariance of points with a spread s under a bandwidth h has eigenvalues from s² down
+to h². Rounding adds eps s² to its entries, and eps s² / h² to its log-determinant: at
+h = 1e-6 s that is 2e-4 nats in float64. A root R with Σ = RᵀR holds s and h themselves,
+and loses eps s / h: 2e-10. Roots of unions come from those of the parts by orthogonal
+transformations (QR), which never form a covariance.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+from jax.lax.linalg import triangular_solve
+
+from bregjax._numerics import symmetric_part
+from bregjax._pytree import register_pytree
+from bregjax._result import Result
+from bregjax._roots import cholesky_by_root, log_det_of_factor, root_of_rows
+from bregjax._typing import Array
+from bregjax.clusters.base import ClusterModel
+from bregjax.clusters.gaussian_models import leaf_factors
+from bregjax.clusters.merges import Merges
+from bregjax.clusters.moments import Moments, pool, pool_along
+from bregjax.clusters.screens import Screen
+from bregjax.convex.determinant import identity_remainder
+
+__all__ = ["RootedGaussianModel", "RootedState"]
+
+# Covariances relative to their average that are further from it (Frobenius norm) are
+# compared by log-determinants: no digits cancel then.
+_NEAR = 0.5
+
+
+@register_pytree
+@dataclass(frozen=True)
+class RootedState:
+    """Clusters by weight `[k]`, moments, roots and log det Σ `[k]`.
+
+    Attributes:
+        weight: `[k]`.
+        moments: Means `[k, d]` and covariances `[k, d, d]`, which have derivatives.
+        root: Upper triangular R with Σ = RᵀR, `[k, d, d]`, which have none.
+        log_det: `[k]`.
+    """
+
+    weight: Array
+    moments: Moments
+    root: Array
+    log_det: Array
+
+
+@register_pytree
+@dataclass(frozen=True)
+class RootedGaussianModel(ClusterModel):
+    """Gaussian clusters that hold a root R of their covariance Σ = RᵀR as well.
+
+    With weight shares p, q and δ = μ_a − μ_b, and up to an orthogonal factor,
+
+        R = [√p R_a; √q R_b; √(pq) δᵀ]
+
+    made upper triangular by a QR decomposition, and log det Σ = 2 Σ log R_ii. Example:
+    the points 0 and 1 on a line under h = 1e-9 have R_a = R_b = 1e-9; the rows are
+    7e-10, 7e-10 and 0.5, and R is 0.5.
+
+    Costs are those of `FullGaussianModel`; they take several times as long.
+    Derivatives are those by moments: a derivative by data is good to eps s² / h².
+    """
+
+    def leaves(self, statistics: Moments, weights: Array) -> RootedState:
+        """States of points with moments `[m, ...]`, by their roots if they have any."""
+        root = statistics.root
+        if root is None:
+            factor = leaf_factors(jax.lax.stop_gradient(statistics.covariance))
+            root = jnp.swapaxes(factor, -1, -2)
+        moments = replace(statistics, root=None)
+        return self.settle(RootedState(weights, moments, root, weights))
+
+    def pool(self, a: RootedState, b: RootedState) -> RootedState:
+        """Pool the moments and the roots."""
+        weight = a.weight + b.weight
+        moments = pool(a.weight, a.moments, b.weight, b.moments)
+        root = _pooled_root(*jax.lax.stop_gradient((a, b)))
+        return RootedState(weight, moments, root, jnp.full_like(weight, jnp.inf))
+
+    def pool_along(self, merges: Merges, leaves: RootedState) -> RootedState:
+        """Sums of weights, averages of moments; roots merge by merge."""
+        weight = merges.sum(leaves.weight)
+        moments = pool_along(merges, weight, leaves.moments)
+        nodes = weight, moments.mean, leaves.root
+        root = _roots_along(merges, *jax.lax.stop_gradient(nodes))
+        return RootedState(weight, moments, root, jnp.full_like(weight, jnp.inf))
+
+    def settle(self, state: RootedState) -> RootedState:
+        """Fill in log det Σ."""
+        factor = cholesky_by_root(state.moments.covariance, state.root)
+        log_det = log_det_of_factor(factor)
+        return RootedState(state.weight, state.moments, state.root, log_det)
+
+    def result(self, state: RootedState) -> Array:
+        """BOUNDARY where the covariance is singular."""
+        regular = jnp.isfinite(state.log_det)
+        codes = jnp.where(regular, Result.CONVERGED, Result.BOUNDARY)
+        return codes.astype(jnp.int32)
+
+    def cost(self, a: RootedState, b: RootedState, union: RootedState) -> Array:
+        """Δ by relative covariances."""
+        return _cost(a, b, union)
+
+    def pair_size(self, state: RootedState) -> int:
+        """The rows of which roots of unions are made."""
+        return 2 * super().pair_size(state)
+
+    @property
+    def distributes(self) -> bool:
+        """Not among devices of a CPU, where QR decompositions side by side lock up."""
+        return jax.default_backend() != "cpu"
+
+    @property
+    def screened(self) -> bool:
+        """Bounds are costs: marginals of covariances have lost their digits."""
+        return False
+
+    def screen(self, leaves: RootedState) -> Screen:
+        """Costs by log-determinants, less their rounding."""
+        return _RootScreen(self)
+
+    def cross_cost(self, a: RootedState, b: RootedState) -> Array:
+        """By a QR decomposition a pair; by none where all have one covariance."""
+        return _cross_costs(self, a, b)[0]
+
+    def cross_noise(self, state: RootedState) -> Array:
+        """Of the log-determinants."""
+        return _noise(state)
+
+
+@register_pytree
+@dataclass(frozen=True)
+class _RootScreen(Screen):
+    """`cross_cost` less its rounding: a third of the work of the other form."""
+
+    model: RootedGaussianModel
+
+    def pair_size(self, state: RootedState) -> int:
+        """As of the cost."""
+        return self.model.pair_size(state)
+
+    def features(self, state: RootedState, dtype: jnp.dtype) -> RootedState:
+        """The states in full precision: these bounds are costs, less rounding."""
+        del dtype
+        return state
+
+    def against(self, rows: RootedState) -> Callable[[RootedState], Array]:
+        """Costs of all pairs less 64 times what rounding adds to them, `[k, m]`."""
+
+        def bound(columns: RootedState) -> Array:
+            cost, noise = _cross_costs(self.model, rows, columns)
+            return cost - 64 * noise
+
+        return bound
+
+
+def _cross_costs(
+    model: RootedGaussianModel, a: RootedState, b: RootedState
+) -> tuple[Array, Array]:
+    """Costs of all pairs `[k, m]`, and what rounding adds to them, about."""
+
+    def by_roots(a: RootedState, b: RootedState) -> tuple[Array, Array]:
+        rows = jax.tree.map(lambda leaf: leaf[:, None], a)
+        columns = jax.tree.map(lambda leaf: leaf[None], b)
+        union = model.union(rows, columns)
+        noise = _noise(a)[:, None] + _noise(b)[None] + _noise(union)
+        return jnp.maximum(_change(rows, columns, union), 0), noise
+
+    alike = jnp.all(a.root == a.root[:1]) & jnp.all(b.root == a.root[:1])
+    return jax.lax.cond(alike, _costs_of_means, by_roots, a, b)
+
+
+def _noise(state: RootedState) -> Array:
+    """Rounding of w log det Σ: roots are good to eps times norms of columns."""
+    norms = jnp.sqrt(jnp.sum(state.root**2, axis=-2))
+    diagonal = jnp.diagonal(state.root, axis1=-2, axis2=-1)
+    size = jnp.abs(state.log_det) + jnp.sum(norms / diagonal, axis=-1)
+    return jnp.finfo(size.dtype).eps * state.weight * size
+
+
+def _roots_along(merges: Merges, weight: Array, mean: Array, leaves: Array) -> Array:
+    """Roots of all nodes of a tree."""
+    room = jnp.broadcast_to(leaves[:1], (len(merges.children), *leaves.shape[1:]))
+
+    def step(roots: Array, merge: tuple[Array, Array]) -> tuple[Array, None]:
+        union, (a, b) = merge
+        part = lambda node: (weight[node], mean[node], roots[node])
+        return roots.at[union].set(_union_root(*part(a), *part(b))), None
+
+    steps = merges.unions, jnp.asarray(merges.children)
+    return jax.lax.scan(step, jnp.concatenate([leaves, room]), steps)[0]
+
+
+def _pooled_root(a: RootedState, b: RootedState) -> Array:
+    return _union_root(
+        a.weight, a.moments.mean, a.root, b.weight, b.moments.mean, b.root
+    )
+
+
+def _union_root(
+    w_a: Array, mean_a: Array, root_a: Array, w_b: Array, mean_b: Array, root_b: Array
+) -> Array:
+    """R of the union of clusters that broadcast."""
+    p, q = w_a / (w_a + w_b), w_b / (w_a + w_b)
+    between = jnp.sqrt(p * q)[..., None] * (mean_a - mean_b)
+    rows = _stacked(p, root_a, q, root_b)
+    return root_of_rows(jnp.concatenate([rows, between[..., None, :]], axis=-2))
+
+
+def _stacked(p: Array, root_a: Array, q: Array, root_b: Array) -> Array:
+    """[√p R_a; √q R_b], whose root is that of M = p Σ_a + q Σ_b."""
+    parts = jnp.sqrt(p)[..., None, None] * root_a, jnp.sqrt(q)[..., None, None] * root_b
+    return jnp.concatenate(jnp.broadcast_arrays(*parts), axis=-2)
+
+
+@jax.custom_jvp
+def _cost(a: RootedState, b: RootedState, union: RootedState) -> Array:
+    """Δ = ½ [w log(1 + pq δᵀM⁻¹δ) + w_a B(Σ_a, M) + w_b B(Σ_b, M)]."""
+    del union
+    total = a.weight + b.weight
+    p, q = a.weight / total, b.weight / total
+    middle = root_of_rows(_stacked(p, a.root, q, b.root))
+    delta = (a.moments.mean - b.moments.mean)[..., None, :]
+    # R_a and R_b relative to the root of M, and δ, by one solve.
+    rows = a.root, b.root, delta
+    lead, d = middle.shape[:-2], middle.shape[-1]
+    rows = [jnp.broadcast_to(r, (*lead, *r.shape[-2:])) for r in rows]
+    white = triangular_solve(middle, jnp.concatenate(rows, axis=-2))
+    spread = p * q * jnp.sum(white[..., -1, :] ** 2, axis=-1)
+    gap = _gram(white[..., :d, :]) - _gram(white[..., d:-1, :])
+    parts = jnp.stack([q[..., None, None] * gap, -p[..., None, None] * gap])
+    within = _remainders(parts, jnp.stack(rows[:2]), middle)
+    within = a.weight * within[0] + b.weight * within[1]
+    return 0.5 * (total * jnp.log1p(spread) + within)
+
+
+@_cost.defjvp
+def _cost_jvp(primals, tangents):
+    change = jax.jvp(_change, primals, tangents)[1]
+    return _cost(*primals), change
+
+
+def _change(a: RootedState, b: RootedState, union: RootedState) -> Array:
+    """½ [w log det Σ − w_a log det Σ_a − w_b log det Σ_b]."""
+    parts = a.weight * a.log_det + b.weight * b.log_det
+    return 0.5 * (union.weight * union.log_det - parts)
+
+
+def _remainders(gap: Array, root: Array, middle: Array) -> Array:
+    """tr A − log det(I + A) of A = R_M⁻ᵀ Σ R_M⁻¹ − I for both parts, `[2, ...]`."""
+    trace = jnp.trace(gap, axis1=-2, axis2=-1)
+    is_near = jnp.sum(gap**2, axis=(-2, -1)) < _NEAR**2
+    near = identity_remainder(jnp.where(is_near[..., None, None], gap, 0))
+    log_det = log_det_of_factor(root) - log_det_of_factor(middle)[None]
+    return jnp.where(is_near, near, jnp.maximum(trace - log_det, 0))
+
+
+def _costs_of_means(a: RootedState, b: RootedState) -> tuple[Array, Array]:
+    """The same of clusters with one covariance, ½ w log(1 + pq δᵀΣ⁻¹δ)."""
+    centre = b.moments.mean[:1]
+    white = [triangular_solve(a.root[0], s.moments.mean - centre) for s in (a, b)]
+    distances = jnp.sum((white[0][:, None] - white[1][None]) ** 2, axis=-1)
+    reach = [jnp.sqrt(jnp.sum(w**2, axis=-1)) for w in white]
+    w_a, w_b = a.weight[:, None], b.weight[None]
+    total = w_a + w_b
+    share = w_a / total * (w_b / total)
+    slope = share * jnp.sqrt(distances) / (1 + share * distances)
+    noise = reach[0][:, None] + reach[1][None]
+    noise = jnp.finfo(noise.dtype).eps * noise
+    noise = total * noise * (slope + share * noise)
+    cost = 0.5 * total * jnp.log1p(share * distances)
+    return cost, noise + float(jnp.finfo(cost.dtype).eps) * cost
+
+
+def _gram(rows: Array) -> Array:
+    product = jnp.matmul(jnp.swapaxes(rows, -1, -2), rows, precision="highest")
+    return symmetric_part(product)

@@ -1,0 +1,174 @@
+"""Means with scatters about them: what clusters of positive columns hold."""
+
+import functools
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+from bregjax._numerics import burg_remainder
+from bregjax._pytree import register_pytree
+from bregjax._typing import Array
+from bregjax.clusters.merges import Merges
+from bregjax.clusters.moments import CentredStatistics
+from bregjax.clusters.weighted_mean import weighted_mean
+
+__all__ = ["ScatterState", "Scatters", "Spread", "pool", "pool_along"]
+
+Spread = Literal["log", "reciprocal"]
+
+
+@register_pytree
+@dataclass(frozen=True)
+class Scatters(CentredStatistics):
+    """Means `[..., d]` of positive columns with a scatter about each.
+
+    For the statistics T(x) = (log x, x) and (x, 1/x), whose mean domain is bounded by
+    the curve of single points: the scatter is how far a mean lies from it,
+
+        "log": s = log E x − E log x,    "reciprocal": s = E 1/x − 1 / E x,
+
+    0 of a single point, and positive otherwise. Never the statistics themselves: where
+    a column varies by a share c of its mean, s is c² or so, and its digits are lost in
+    those of E log x and E 1/x.
+
+    Attributes:
+        location: E x, positive.
+        scatter: s, at least 0.
+        spread: Which of the two.
+    """
+
+    location: Array
+    scatter: Array
+    spread: Spread = jax.tree.static(default="log")
+
+    @classmethod
+    def of_means(cls, means: tuple[Array, Array], spread: Spread) -> "Scatters":
+        """From E T, by a difference: as good as its parts are."""
+        if spread == "log":
+            log_mean, location = means
+            return cls(location, jnp.log(location) - log_mean, spread)
+        location, reciprocal = means
+        return cls(location, reciprocal - 1 / location, spread)
+
+    def means(self) -> tuple[Array, Array]:
+        """E T: (E log x, E x), or (E x, E 1/x)."""
+        if self.spread == "log":
+            return jnp.log(self.location) - self.scatter, self.location
+        return self.location, self.scatter + 1 / self.location
+
+    def as_center(self) -> tuple[Array, Array]:
+        """Centres of smoothing are given as E T."""
+        return self.means()
+
+    def mixed(self, center: tuple[Array, Array], share: Array) -> "Scatters":
+        """E T of the mixture (1 − α) · self + α · center; α scalar or `[...]`."""
+        center = _pair(center)
+        share = jnp.broadcast_to(share, self.location.shape[:-1])
+        made = Scatters.of_means(center, self.spread)
+        made = jax.tree.map(lambda z, t: jnp.broadcast_to(z, t.shape), made, self)
+        return pool(1 - share, self, share, made)
+
+    def added(self, center: tuple[Array, Array], amount: Array) -> "Scatters":
+        """E T + α z. What z adds to the scatter is a sum of terms of one sign."""
+        along = lambda z: jnp.broadcast_to(amount * z, self.location.shape)
+        first, second = map(along, _pair(center))
+        if self.spread == "log":
+            rise = jnp.log1p(second / self.location) - first
+            return Scatters(self.location + second, self.scatter + rise, self.spread)
+        location = self.location + first
+        rise = second + first / self.location / location
+        return Scatters(location, self.scatter + rise, self.spread)
+
+
+@register_pytree
+@dataclass(frozen=True)
+class ScatterState:
+    """Clusters by weight `[k]`, means and scatters `[k, d]`, and Σ G(s) `[k]`."""
+
+    weight: Array
+    statistics: Scatters
+    entropy: Array
+
+
+def _pair(center: tuple[Array, Array]) -> tuple[Array, Array]:
+    if not isinstance(center, tuple) or len(center) != 2:
+        raise TypeError(
+            "`center` must be a pair of arrays, in the form of the sufficient "
+            f"statistics of the family; got {type(center).__name__}."
+        )
+    return center
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def gap(spread: Spread, w_a: Array, a: Array, w_b: Array, b: Array) -> Array:
+    """The scatter of two weighted means a, b about their own mean c, elementwise.
+
+    With p = w_a / w and q = w_b / w,
+
+        "log": log c − p log a − q log b,    "reciprocal": p q (a − b)² / (a b c),
+
+    to relative rounding, 0 where a = b.
+    """
+    p, q, c, apart = _shares(w_a, a, w_b, b)
+    if spread == "log":
+        return p * burg_remainder(c, q * apart, x=a) + q * burg_remainder(
+            c, -p * apart, x=b
+        )
+    return (p * q) * (apart / a) * (apart / b) / c
+
+
+@gap.defjvp
+def _gap_jvp(spread, primals, tangents):
+    # Derivatives of the two formulas cancel where one mean is much the larger. These,
+    # by a, by b and by p = 1 − q, are written out.
+    w_a, a, w_b, b = primals
+    dw_a, da, dw_b, db = tangents
+    p, q, c, apart = _shares(w_a, a, w_b, b)
+    dp = (q * dw_a - p * dw_b) / (w_a + w_b)
+    step = p * q * apart / c
+    if spread == "log":
+        by_a, by_b = step / a, -step / b
+        by_p = burg_remainder(c, q * apart, x=a) - burg_remainder(c, -p * apart, x=b)
+    else:
+        by_a, by_b = step * (a + c) / c / a / a, -step * (b + c) / c / b / b
+        by_p = (apart / a) * (apart / b) * (q / c * q * b - p / c * p * a) / c
+    return gap(spread, w_a, a, w_b, b), by_a * da + by_b * db + by_p * dp
+
+
+def _shares(
+    w_a: Array, a: Array, w_b: Array, b: Array
+) -> tuple[Array, Array, Array, Array]:
+    """p, q, c and a − b."""
+    total = w_a + w_b
+    p, q, apart = w_a / total, w_b / total, a - b
+    return p, q, jnp.where(p >= q, a - q * apart, b + p * apart), apart
+
+
+def pool(w_a: Array, a: Scatters, w_b: Array, b: Scatters) -> Scatters:
+    """Statistics of the union of two weighted clusters.
+
+    With p = w_a / w and q = w_b / w: s = p s_a + q s_b + gap.
+    """
+    w_a, w_b = w_a[..., None], w_b[..., None]
+    nowhere = jnp.zeros((1,) * a.location.ndim, bool)
+    location = weighted_mean(w_a, a.location, w_b, b.location, nowhere)
+    inner = weighted_mean(w_a, a.scatter, w_b, b.scatter, nowhere)
+    between = gap(a.spread, w_a, a.location, w_b, b.location)
+    return Scatters(location, inner + between, a.spread)
+
+
+def pool_along(merges: Merges, weights: Array, leaves: Scatters) -> Scatters:
+    """Statistics of all nodes of a tree, by the update of `pool`.
+
+    Args:
+        merges: The tree.
+        weights: Of all nodes, `[L + t]`.
+        leaves: `[L, d]`.
+    """
+    location = merges.average(weights, leaves.location)
+    (w_a, w_b), (a, b) = merges.parts(weights), merges.parts(location)
+    between = gap(leaves.spread, w_a[:, None], a, w_b[:, None], b)
+    scatter = merges.average(weights, leaves.scatter, added=between)
+    return Scatters(location, scatter, leaves.spread)

@@ -1,0 +1,8 @@
+"""Cheap lower bounds of the merge costs of all pairs, which engines screen by."""
+
+from bregjax.clusters.screens.base import CostScreen, Screen
+from bregjax.clusters.screens.functions import screen_of
+from bregjax.clusters.screens.negative_binomial import DispersionScreen
+from bregjax.clusters.screens.sphere import DirectionScreen
+
+__all__ = ["CostScreen", "DirectionScreen", "DispersionScreen", "Screen", "screen_of"]

@@ -1,0 +1,336 @@
+"""Screens of the merge costs of convex functions, Δ = w_a f(a) + w_b f(b) − w f(c)."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+
+from bregjax._pytree import register_pytree
+from bregjax._typing import Array, PyTree
+from bregjax.clusters.screens.base import Screen
+from bregjax.clusters.screens.kernels import (
+    distance_features,
+    in_range,
+    less_rounding,
+    log,
+    log_of_product,
+    squared_distances,
+    sum_last,
+    sum_of_fractions,
+)
+from bregjax.convex import (
+    BinaryEntropy,
+    Burg,
+    ConvexFunction,
+    NegativeEntropy,
+    Scaled,
+    SimplexEntropy,
+    SquaredNorm,
+)
+
+__all__ = ["screen_of"]
+
+# A mean, in units, that is as good as none.
+_LEAST = 1e-30
+# What is added to sums of means, in units, that are divided by.
+_LEAST_SUM = 1e-9
+
+
+class WeightedMeans(Protocol):
+    """Clusters by weight `[m]` and mean `[m, n]`."""
+
+    @property
+    def weight(self) -> Array:
+        """Weights."""
+        ...
+
+    @property
+    def mean(self) -> Array:
+        """Weighted means."""
+        ...
+
+
+@functools.singledispatch
+def screen_of(function: ConvexFunction, leaves: WeightedMeans) -> Screen | None:
+    """The screen for a convex function; None where nothing beats the cost itself."""
+    del function, leaves
+    return None
+
+
+# --- Squared distances ----------------------------------------------------------------
+
+
+@screen_of.register
+def _squared_norm(function: SquaredNorm, leaves: WeightedMeans) -> Screen:
+    del function
+    return SquaredDistanceScreen(jnp.mean(leaves.mean, axis=0, keepdims=True))
+
+
+@register_pytree
+@dataclass(frozen=True)
+class SquaredDistanceScreen(Screen):
+    """The cost itself, ½ (w_a w_b / w) ‖a − b‖², by a matrix product.
+
+    Attributes:
+        centre: What means are taken about, `[1, n]`.
+    """
+
+    centre: Array
+
+    @property
+    def factorises(self) -> bool:
+        """No."""
+        return False
+
+    def features(self, state: WeightedMeans, dtype: jnp.dtype) -> tuple[Array, Array]:
+        """1 / w and means."""
+        means = distance_features(state.mean - self.centre, dtype)
+        return 1 / state.weight.astype(dtype), means
+
+    def against(
+        self, rows: tuple[Array, Array]
+    ) -> Callable[[tuple[Array, Array]], Array]:
+        """With w_a w_b / w = 1 / (1/w_a + 1/w_b)."""
+        light_a, a = rows
+        half = 0.5 * (1 - 16 * float(jnp.finfo(a.dtype).eps))
+
+        def bound(columns: tuple[Array, Array]) -> Array:
+            light_b, b = columns
+            return half * squared_distances(a, b) / (light_a[:, None] + light_b[None])
+
+        return bound
+
+
+# --- Entropies ------------------------------------------------------------------------
+
+
+@screen_of.register(NegativeEntropy)
+@screen_of.register(SimplexEntropy)
+def _entropy(function: ConvexFunction, leaves: WeightedMeans) -> Screen:
+    del function
+    return EntropyScreen(_unit(leaves.mean), jnp.asarray(_LEAST_SUM), binary=False)
+
+
+@screen_of.register
+def _binary_entropy(function: BinaryEntropy, leaves: WeightedMeans) -> Screen:
+    del function
+    # The cost takes 1 − c of a mean c that is good to eps: near 1 it may be that lower.
+    eps = float(jnp.finfo(leaves.mean.dtype).eps)
+    unit = _unit(_both(leaves.mean))
+    least_sum = jnp.maximum(_LEAST_SUM, 64 * eps / unit)
+    return EntropyScreen(unit, least_sum, binary=True)
+
+
+@register_pytree
+@dataclass(frozen=True)
+class EntropyScreen(Screen):
+    """Bounds of w_a Σ f(a) + w_b Σ f(b) − w Σ f(c) with f(t) = t log t.
+
+    Of all pairs by fractions. With p = w_a / w and q = w_b / w, p f(a) + q f(b) − f(c)
+    is the integral of f'' times a hat, of height zero at a and b and greatest at c:
+    its area is p q (a − b)² / 2, its mean (a + b + c) / 3. As f''(t) = 1 / t is convex,
+
+        p f(a) + q f(b) − f(c) ≥ (3/2) p q (a − b)² / (a + b + c),
+
+    which nothing cancels in; the nearer a and b, the closer it is. It is good to a
+    share √eps, but for roundings of a and b: these make (a − b)² wrong by no more than
+    √eps of it and eps^1.5 (a + b)².
+
+    Closer bounds are the cost itself, less its rounding. In one unit u for all
+    columns, in which the three terms nearly cancel less, c log(c/u) is good to so many
+    roundings of c (1 + |log(c/u)|), and with φ(x) = x log x − x + 1 that is at most
+    c + u φ(c/u) + |c − u|, convex in c: no more than of a and of b.
+
+    Attributes:
+        unit: u.
+        least_sum: What is added to a + b + c, in units; a few roundings of c, at least.
+        binary: Whether t stands for the pair (t, 1 − t).
+    """
+
+    unit: Array
+    least_sum: Array
+    binary: bool = jax.tree.static()
+
+    @property
+    def factorises(self) -> bool:
+        """No."""
+        return False
+
+    def features(self, state: WeightedMeans, dtype: jnp.dtype) -> "_Entropic":
+        """Of clusters `[m]`."""
+        t = _both(state.mean) if self.binary else state.mean
+        eps = float(jnp.finfo(dtype).eps)
+        # So that logarithms exist: means as small as that are lost in the error.
+        terms = t * jnp.log(jnp.maximum(t / self.unit, _LEAST))
+        gap = jnp.abs(t - self.unit)
+        size = jnp.sum(t + jnp.maximum(terms - t + self.unit, 0) + gap, axis=-1)
+        error = (72 + t.shape[-1] / 8) * eps * state.weight * size
+        own = state.weight * jnp.sum(terms, axis=-1)
+        lost = 4 * eps**1.5 * state.weight * jnp.sum(t, axis=-1)
+        return _Entropic(
+            weight=state.weight.astype(dtype),
+            mean=(t / self.unit).astype(dtype),
+            # Apart, so that what overflows in both is NaN.
+            own=(own / self.unit).astype(dtype) - (error / self.unit).astype(dtype),
+            lost=(lost / self.unit).astype(dtype),
+        )
+
+    def against(self, rows: "_Entropic") -> Callable[["_Entropic"], Array]:
+        """A fraction a coordinate."""
+        w_a, a, lost_a = rows.weight[:, None], rows.mean.T, rows.lost[:, None]
+        eps = float(jnp.finfo(a.dtype).eps)
+        above = a + self.least_sum.astype(a.dtype)
+        factor = (1.5 * (1 - 2 * eps**0.5 - (len(a) + 32) * eps)) * self.unit
+
+        def bound(columns: "_Entropic") -> Array:
+            w_b, b, lost_b = columns.weight[None], columns.mean.T, columns.lost[None]
+            total = w_a + w_b
+            p, q = w_a / total, w_b / total
+            ratio = (1 + q) / (1 + p)
+
+            def fraction(k: Array) -> tuple[Array, Array]:
+                y = b[k][None]
+                return (a[k][:, None] - y) ** 2, above[k][:, None] + ratio * y
+
+            sum_ = sum_of_fractions(fraction, len(a), p) / (1 + p)
+            scale, unit = factor.astype(a.dtype), self.unit.astype(a.dtype)
+            return scale * (w_a * q) * sum_ - unit * (lost_a + lost_b)
+
+        return bound
+
+    def closer(self, a: "_Entropic", b: "_Entropic") -> Array:
+        """A logarithm a coordinate."""
+        total = a.weight + b.weight
+        p, q = (a.weight / total)[:, None], (b.weight / total)[:, None]
+        c = jnp.maximum(p * a.mean + q * b.mean, _LEAST)
+        cost = a.own + b.own - total * sum_last(c * log(c))
+        return self.unit.astype(cost.dtype) * cost
+
+
+@register_pytree
+@dataclass(frozen=True)
+class _Entropic:
+    """Features of clusters, all but weights in units.
+
+    Attributes:
+        weight: Weights `[m]`.
+        mean: Means `[m, n]`.
+        own: w Σ t log t, less errors of all that it is compared with, `[m]`.
+        lost: What roundings of means may lose, `[m]`.
+    """
+
+    weight: Array
+    mean: Array
+    own: Array
+    lost: Array
+
+
+def _both(t: Array) -> Array:
+    return jnp.concatenate([t, 1 - t], axis=-1)
+
+
+def _unit(mean: Array) -> Array:
+    unit = jnp.mean(mean)
+    return jnp.where(unit > 0, unit, 1)
+
+
+# --- Burg -----------------------------------------------------------------------------
+
+
+@screen_of.register
+def _burg(function: Burg, leaves: WeightedMeans) -> Screen:
+    del function
+    return BurgScreen(jnp.mean(leaves.mean, axis=0, keepdims=True))
+
+
+@register_pytree
+@dataclass(frozen=True)
+class BurgScreen(Screen):
+    """The cost, w Σ log c − w_a Σ log a − w_b Σ log b, less its rounding.
+
+    Attributes:
+        unit: What means are measured in, `[1, n]`.
+    """
+
+    unit: Array
+
+    @property
+    def factorises(self) -> bool:
+        """No."""
+        return False
+
+    def features(self, state: WeightedMeans, dtype: jnp.dtype) -> tuple[Array, ...]:
+        """Weights, means in units, sums of their logarithms."""
+        x = (state.mean / self.unit).astype(dtype)
+        logs = jnp.sum(jnp.log(x), axis=-1) + in_range(x)
+        return state.weight.astype(dtype), x, logs
+
+    def against(self, rows: tuple[Array, ...]) -> Callable[[tuple[Array, ...]], Array]:
+        """One logarithm for several coordinates."""
+        w_a, a, log_a = rows
+        a, w_a, log_a = a.T, w_a[:, None], log_a[:, None]
+
+        def bound(columns: tuple[Array, ...]) -> Array:
+            w_b, b, log_b = columns
+            b, w_b, log_b = b.T, w_b[None], log_b[None]
+            total = w_a + w_b
+            p, q = w_a / total, w_b / total
+            term = lambda k: p * a[k][:, None] + q * b[k][None]
+            logs = log_of_product(term, len(a), p)
+            return less_rounding(total, logs, w_a, log_a, w_b, log_b, len(a))
+
+        return bound
+
+
+# --- Scaled functions -----------------------------------------------------------------
+
+
+@screen_of.register
+def _scaled(function: Scaled, leaves: WeightedMeans) -> Screen | None:
+    inner = screen_of(function.function, leaves)
+    return None if inner is None else ScaledScreen(inner, jnp.asarray(function.factor))
+
+
+@register_pytree
+@dataclass(frozen=True)
+class ScaledScreen(Screen):
+    """Bounds times a positive factor."""
+
+    inner: Screen
+    factor: Array
+
+    @property
+    def group(self) -> int:
+        """As of the function that is scaled."""
+        return self.inner.group
+
+    @property
+    def factorises(self) -> bool:
+        """As of the function that is scaled."""
+        return self.inner.factorises
+
+    def pair_size(self, state: WeightedMeans) -> int:
+        """As of the function that is scaled."""
+        return self.inner.pair_size(state)
+
+    def features(self, state: WeightedMeans, dtype: jnp.dtype) -> PyTree:
+        """As of the function that is scaled."""
+        return self.inner.features(state, dtype)
+
+    def against(self, rows: PyTree) -> Callable[[PyTree], Array]:
+        """The bound, scaled."""
+        bound = self.inner.against(rows)
+
+        def scaled(columns: PyTree) -> Array:
+            low = bound(columns)
+            return self.factor.astype(low.dtype) * low
+
+        return scaled
+
+    def closer(self, a: PyTree, b: PyTree) -> Array | None:
+        """The bound, scaled."""
+        low = self.inner.closer(a, b)
+        return None if low is None else self.factor.astype(low.dtype) * low

@@ -1,0 +1,107 @@
+"""Screens of the merge costs of any exponential family."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+
+from bregjax._pytree import register_pytree
+from bregjax._typing import Array
+from bregjax.clusters._natural.state import NaturalState
+from bregjax.clusters._natural.table import ConjugateTable
+from bregjax.clusters.screens import Screen
+
+__all__ = ["SolvingScreen", "TableScreen"]
+
+
+@register_pytree
+@dataclass(frozen=True)
+class TableScreen(Screen):
+    """w_a ψ*(a) + w_b ψ*(b) − w ψ*(c), less rounding, with chords for the last ψ*.
+
+    Attributes:
+        table: Of ψ*, over the range of the leaves.
+    """
+
+    table: ConjugateTable
+
+    @property
+    def group(self) -> int:
+        """1: solving for a pair is dear."""
+        return 1
+
+    @property
+    def factorises(self) -> bool:
+        """No."""
+        return False
+
+    def pair_size(self, state: NaturalState) -> int:
+        """So many that tiles are small: places in the table take their time."""
+        del state
+        return 64
+
+    def features(self, state: NaturalState, dtype: jnp.dtype) -> tuple[Array, ...]:
+        """Weights, means, own terms; in the precision of the states."""
+        del dtype
+        return state.weight, state.mean, state.weight * state.value
+
+    def against(self, rows: tuple[Array, ...]) -> Callable[[tuple[Array, ...]], Array]:
+        """A place in the table a coordinate."""
+        w_a, a, own_a = rows
+        w_a, own_a = w_a[:, None], own_a[:, None]
+        slack = _roundings(a)
+
+        def bound(columns: tuple[Array, ...]) -> Array:
+            w_b, b, own_b = columns
+            w_b, b, own_b = w_b[None], b.T, own_b[None]
+            total = w_a + w_b
+            q = w_b / total
+
+            def union(i: Array) -> Array:
+                mean = a[:, i, None]
+                return mean + q * (b[i][None] - mean)
+
+            value = self.table.upper_value(union, q)
+            return own_a + own_b - total * (value + slack * self.table.size)
+
+        return bound
+
+
+@register_pytree
+@dataclass(frozen=True)
+class SolvingScreen(Screen):
+    """The same with ψ* solved for, a pair at a time."""
+
+    model: Any
+
+    @property
+    def group(self) -> int:
+        """1: solving for a pair is dear."""
+        return 1
+
+    def pair_size(self, state: NaturalState) -> int:
+        """As of the cost."""
+        return self.model.pair_size(state)
+
+    def features(self, state: NaturalState, dtype: jnp.dtype) -> NaturalState:
+        """The states."""
+        del dtype
+        return state
+
+    def against(self, rows: NaturalState) -> Callable[[NaturalState], Array]:
+        """By `cross_cost`."""
+        own = (rows.weight * rows.value)[:, None]
+        slack = _roundings(rows.mean)
+
+        def bound(columns: NaturalState) -> Array:
+            cost = self.model.cross_cost(rows, columns)
+            other = (columns.weight * jnp.abs(columns.value))[None]
+            return cost - slack * (jnp.abs(own) + other + cost)
+
+        return bound
+
+
+def _roundings(mean: Array) -> float:
+    """Roundings of a sum over coordinates, of what is added up."""
+    return (64 + 8 * mean.shape[-1]) * float(jnp.finfo(mean.dtype).eps)

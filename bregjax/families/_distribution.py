@@ -1,0 +1,47 @@
+"""What densities and diagnostics need of a family."""
+
+from typing import Protocol
+
+from bregjax._typing import Array, DataLike, PyTree
+from bregjax.clusters.base import ClusterModel
+from bregjax.clusters.potential import Potential
+from bregjax.smoothing import StatisticMap
+
+__all__ = ["Distribution"]
+
+
+class Distribution(Potential, Protocol):
+    """A potential with statistics and a base measure; see `Family`, which is one."""
+
+    @property
+    def smoothing_hint(self) -> str:
+        """What to pass as `smoothing` where singletons have no finite cost."""
+        ...
+
+    def sufficient_statistics(self, x: Array) -> PyTree:
+        """T(x) of one observation."""
+        ...
+
+    def log_base_measure(self, x: Array) -> Array:
+        """log h(x) of one observation."""
+        ...
+
+    def for_data(self, x: DataLike) -> "Distribution":
+        """The family with what it takes from data filled in."""
+        ...
+
+    def check_support(self, x: DataLike) -> None:
+        """Raise ValueError at the first concrete row off the support."""
+        ...
+
+    def as_rows(self, x: DataLike) -> Array:
+        """Rows as an array of numbers, `[m, d]`."""
+        ...
+
+    def default_smoothing(self, x: Array, weights: Array | None) -> StatisticMap | None:
+        """The map that "auto" stands for."""
+        ...
+
+    def cluster_model(self) -> ClusterModel:
+        """The clusters of the family."""
+        ...

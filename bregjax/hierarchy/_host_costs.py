@@ -1,0 +1,77 @@
+"""Leaves, nodes and merge costs of a tree where costs are solved for, on the host."""
+
+import jax
+import numpy as np
+
+from bregjax._problem import Problem, check_leaves, smoothed_statistics, working_copy
+from bregjax._typing import PyTree
+from bregjax.clusters.host_model import HostModel, rows_of
+
+__all__ = ["host_leaves", "host_of", "nodes_along", "settled_costs"]
+
+
+def host_of(problem: Problem) -> HostModel | None:
+    """The cluster model on the host, where its costs are solved for."""
+    return problem.data_model.cluster_model().host()
+
+
+def host_leaves(
+    host: HostModel, problem: Problem, num_points: int | None = None
+) -> PyTree:
+    """Settled states `[m]` of the rows.
+
+    Args:
+        host: The cluster model.
+        problem: The rows.
+        num_points: How many of them are points, where the rest is padding.
+
+    Raises:
+        ValueError: At the first row without a finite cost.
+    """
+    statistics, weights = smoothed_statistics(working_copy(problem))
+    leaves = host.leaves(statistics, np.asarray(weights))
+    check_leaves(host.result(leaves)[:num_points], problem)
+    return leaves
+
+
+def nodes_along(host: HostModel, leaves: PyTree, children: np.ndarray) -> PyTree:
+    """States of all nodes `[2m − 1]`, the unions to be settled."""
+    count = len(children)
+    room = lambda leaf: np.concatenate([leaf, np.repeat(leaf[:1], count, axis=0)])
+    nodes = jax.tree.map(room, leaves)
+    height = _heights(children)
+    for level in range(1, np.max(height, initial=0) + 1):
+        merges = np.flatnonzero(height == level)
+        a, b = (rows_of(nodes, children[merges, k]) for k in range(2))
+        _put(nodes, count + 1 + merges, host.pool(a, b))
+    return nodes
+
+
+def _heights(children: np.ndarray) -> np.ndarray:
+    """How many merges lead up to each, the longest way, itself included; `[m − 1]`."""
+    m = len(children) + 1
+    height = [0] * (2 * m - 1)
+    for node, (a, b) in enumerate(children.tolist(), start=m):
+        height[node] = 1 + max(height[a], height[b])
+    return np.array(height[m:], int)
+
+
+def _put(nodes: PyTree, places: np.ndarray, states: PyTree) -> None:
+    """Write clusters into places of arrays of all nodes."""
+
+    def put(all_: np.ndarray, new: np.ndarray) -> None:
+        all_[places] = new
+
+    jax.tree.map(put, nodes, states)
+
+
+def settled_costs(
+    host: HostModel, nodes: PyTree, children: np.ndarray
+) -> tuple[PyTree, np.ndarray]:
+    """States of all nodes, the unions settled too, and costs of merges `[m − 1]`."""
+    m = len(children) + 1
+    unions = host.settle(rows_of(nodes, slice(m, None)))
+    join = lambda all_, new: np.concatenate([all_[:m], new])
+    nodes = jax.tree.map(join, nodes, unions)
+    left, right = (rows_of(nodes, children[:, k]) for k in range(2))
+    return nodes, host.merge_costs(left, right, unions)
