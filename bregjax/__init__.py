@@ -2,21 +2,23 @@
 
 The names of the quick path; the rest is in the modules:
 
-    >>> import numpy as np
     >>> import bregjax as bj
-    >>> tree = bj.agglomerate(np.array([[0.0], [1.0], [5.0]]), family="ward")
-    >>> print(tree.cut(num_clusters=2))
-    [0 0 1]
+    >>> problem = bj.Problem([[0.0], [1.0], [5.0]], family="ward")
+    >>> tree = bj.agglomerate(problem)
+    >>> print(tree.cut(2), bj.replay(problem, tree))
+    [0 0 1] [0.25 6.75]
 
 Importing the package imports neither matplotlib nor scikit-learn, starts no device and
 changes no setting of JAX.
 """
 
-from importlib import metadata
+from importlib.metadata import version as _version
 
 from bregjax._divergences import bregman_divergence as bregman_divergence
 from bregjax._features import dendrogram_features as dendrogram_features
 from bregjax._features import soft_assignments as soft_assignments
+from bregjax._problem import Problem as Problem
+from bregjax._result import Result as Result
 from bregjax._soft_trees import sample_tree as sample_tree
 from bregjax._support import support_values as support_values
 from bregjax._tuning import tune_smoothing as tune_smoothing
@@ -30,6 +32,7 @@ from bregjax.families import DiagonalGaussian as DiagonalGaussian
 from bregjax.families import Dirichlet as Dirichlet
 from bregjax.families import Exponential as Exponential
 from bregjax.families import ExponentialFamily as ExponentialFamily
+from bregjax.families import Family as Family
 from bregjax.families import Gamma as Gamma
 from bregjax.families import Gaussian as Gaussian
 from bregjax.families import Geometric as Geometric
@@ -56,4 +59,4 @@ from bregjax.smoothing import mixing as mixing
 from bregjax.smoothing import normal_reference as normal_reference
 from bregjax.smoothing import pseudo_count as pseudo_count
 
-__version__ = metadata.version("bregjax")
+__version__ = _version("bregjax")

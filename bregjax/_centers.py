@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import check_finite, is_concrete, known_values
-from bregjax._data_model import DataModel, FunctionModel
+from bregjax._geometry import FunctionGeometry, Geometry
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.clusters.moments import CentredStatistics, Moments
@@ -21,7 +21,7 @@ __all__ = ["check_center"]
 Centered = Mixing | PseudoCount | Adding
 
 
-def check_center(smoothing: StatisticMap, data_model: DataModel, rows: Array) -> None:
+def check_center(smoothing: StatisticMap, geometry: Geometry, rows: Array) -> None:
     """Raise ValueError unless a concrete centre is one of the model's statistics.
 
     A cost may be finite outside the mean domain (an entropy off the simplex), and mean
@@ -35,14 +35,14 @@ def check_center(smoothing: StatisticMap, data_model: DataModel, rows: Array) ->
         TypeError: If there is a bandwidth, and the model has no variances.
     """
     if isinstance(smoothing, Blur):
-        _check_has_variances(data_model, rows)
+        _check_has_variances(geometry, rows)
     if not isinstance(smoothing, Centered):
         return
-    if not is_concrete((smoothing, data_model, rows)):
+    if not is_concrete((smoothing, geometry, rows)):
         return
     for leaf in jax.tree.leaves(smoothing.center):
         check_finite("center", leaf)
-    statistics = jax.eval_shape(lambda x: _center_of(data_model, x), rows[:1])
+    statistics = jax.eval_shape(lambda x: _center_of(geometry, x), rows[:1])
     center = _spread(smoothing.center, statistics)
     if center is None:
         if isinstance(statistics, Moments):
@@ -50,33 +50,33 @@ def check_center(smoothing: StatisticMap, data_model: DataModel, rows: Array) ->
         wanted = jax.tree.map(lambda leaf: leaf.shape[1:], statistics)
         raise ValueError(
             "`center` must have the form of the statistics of one row, of shape "
-            f"{wanted} for {type(data_model).__name__}; got {_show(smoothing.center)}. "
+            f"{wanted} for {type(geometry).__name__}; got {_show(smoothing.center)}. "
             "Pass an array, or a pytree of arrays, of that form."
         )
     smoothing = dataclasses.replace(smoothing, center=center)
     # Weights may be traced all the same: nothing here is to enter that trace.
     with known_values():
-        code = _verdict(smoothing, data_model)
+        code = _verdict(smoothing, geometry)
         if code == Result.OUTSIDE:
-            raise ValueError(_message(smoothing, data_model))
+            raise ValueError(_message(smoothing, geometry))
         if code == Result.BOUNDARY and not isinstance(smoothing, Adding):
-            raise ValueError(_boundary_message(smoothing, data_model))
+            raise ValueError(_boundary_message(smoothing, geometry))
 
 
-def _check_has_variances(data_model: DataModel, rows: Array) -> None:
+def _check_has_variances(geometry: Geometry, rows: Array) -> None:
     """Raise TypeError where a bandwidth has nothing to add to."""
-    statistics = jax.eval_shape(data_model.leaf_statistics, rows[:1])
+    statistics = jax.eval_shape(geometry.leaf_statistics, rows[:1])
     if not isinstance(statistics, Moments):
         raise TypeError(
             "`smoothing` by a bandwidth (blur, normal_reference) needs a Gaussian "
-            f"family with a free variance; {type(data_model).__name__} has none. Use "
+            f"family with a free variance; {type(geometry).__name__} has none. Use "
             "mixing, adding or pseudo_count, or smoothing=None."
         )
 
 
-def _center_of(data_model: DataModel, rows: Array) -> PyTree:
+def _center_of(geometry: Geometry, rows: Array) -> PyTree:
     """Statistics of rows in the form of a centre."""
-    statistics = data_model.leaf_statistics(rows)
+    statistics = geometry.leaf_statistics(rows)
     if isinstance(statistics, CentredStatistics):
         return statistics.as_center()
     return statistics
@@ -93,13 +93,13 @@ def _spread(center: PyTree, statistics: PyTree) -> PyTree:
         return None
 
 
-def _verdict(smoothing: Centered, data_model: DataModel) -> Result:
+def _verdict(smoothing: Centered, geometry: Geometry) -> Result:
     """OUTSIDE or BOUNDARY where the centre is refused, else CONVERGED.
 
     In float64; float32 forgives a centre that lies outside by the rounding of float32,
     in which it was made.
     """
-    host = jax.tree.map(np.asarray, (smoothing, data_model))
+    host = jax.tree.map(np.asarray, (smoothing, geometry))
     with jax.enable_x64(True):
         high = _code(*host)
     if high == Result.BOUNDARY:
@@ -111,23 +111,23 @@ def _verdict(smoothing: Centered, data_model: DataModel) -> Result:
     return low if low in (Result.OUTSIDE, Result.BOUNDARY) else Result.CONVERGED
 
 
-def _code(smoothing: Centered, data_model: DataModel) -> int:
+def _code(smoothing: Centered, geometry: Geometry) -> int:
     """`Result` at the point that has to be in the mean domain; CONVERGED if unknown."""
-    if isinstance(data_model, FunctionModel):
+    if isinstance(geometry, FunctionGeometry):
         if isinstance(smoothing, Adding):
             return Result.CONVERGED
-        return int(_code_of_function(data_model.function, smoothing.center))
-    if not isinstance(data_model, Family):
+        return int(_code_of_function(geometry.function, smoothing.center))
+    if not isinstance(geometry, Family):
         return Result.CONVERGED
-    point, start = _as_mean(smoothing.center), data_model.natural_init
+    point, start = _as_mean(smoothing.center), geometry.natural_init
     if jax.tree.structure(point) != jax.tree.structure(start):
         return Result.CONVERGED
     if isinstance(smoothing, Adding) and not isinstance(smoothing.center, Moments):
-        inside = data_model.natural_to_mean(start)
+        inside = geometry.natural_to_mean(start)
         point = jax.tree.map(lambda t, z: t + smoothing.amount * z, inside, point)
-    model = data_model.cluster_model()
+    model = geometry.cluster_model()
     if not model.solves:
-        return int(_code_of_mean(data_model, point))
+        return int(_code_of_mean(geometry, point))
     one = jax.tree.map(lambda leaf: leaf[None], point)
     state: Any = model.leaves(one, jnp.ones(1))
     codes = np.ravel(state.result).tolist()
@@ -155,12 +155,12 @@ def _as_mean(center: PyTree) -> PyTree:
     return jnp.zeros_like(center.mean), size * center.covariance
 
 
-def _message(smoothing: Centered, data_model: DataModel) -> str:
-    name, center = type(data_model).__name__, smoothing.center
+def _message(smoothing: Centered, geometry: Geometry) -> str:
+    name, center = type(geometry).__name__, smoothing.center
     if isinstance(center, Moments):
         wanted = f"have a positive definite covariance for {name}"
         return f"`center` must {wanted}; got {_show(center.covariance)}."
-    if not isinstance(data_model, Family):
+    if not isinstance(geometry, Family):
         return (
             f"`center` must lie in the domain of the function; got {_show(center)}, "
             "where it is not finite. Take a point like the rows."
@@ -171,9 +171,9 @@ def _message(smoothing: Centered, data_model: DataModel) -> str:
             f"end; got {_show(center)}, which leads out of that of {name}. Use "
             "mixing(center, amount), with a mean inside."
         )
-    inside = data_model.natural_to_mean(data_model.natural_init)
+    inside = geometry.natural_to_mean(geometry.natural_init)
     remedy = "Take one inside, such as"
-    if _adds_up_to_one(smoothing, data_model):
+    if _adds_up_to_one(smoothing, geometry):
         remedy = "Divide it by its sum, which must be 1, or take"
     return (
         f"`center` must lie in the mean domain of {name}, among the means that its "
@@ -182,8 +182,8 @@ def _message(smoothing: Centered, data_model: DataModel) -> str:
     )
 
 
-def _boundary_message(smoothing: Centered, data_model: DataModel) -> str:
-    name, center = type(data_model).__name__, smoothing.center
+def _boundary_message(smoothing: Centered, geometry: Geometry) -> str:
+    name, center = type(geometry).__name__, smoothing.center
     rule = (
         "`center` must lie in the relative interior of the mean domain of "
         f"{name} (Theorem 5.2), as rows on the boundary would stay there"
@@ -193,14 +193,14 @@ def _boundary_message(smoothing: Centered, data_model: DataModel) -> str:
             f"{rule}; got the covariance {_show(center.covariance)}, which is "
             "singular. Take a positive definite one."
         )
-    if isinstance(data_model, FunctionModel):
-        slopes = np.asarray(data_model.function.gradient(center))
+    if isinstance(geometry, FunctionGeometry):
+        slopes = np.asarray(geometry.function.gradient(center))
         entry = _entry(center, slopes)
         return f"{rule}; got {_show(center)}, on it by {entry}. Take a point inside."
-    if not isinstance(data_model, Family):
+    if not isinstance(geometry, Family):
         return f"{rule}; got {_show(center)}."
-    natural = jax.tree.map(np.asarray, _natural(data_model, center))
-    inside = data_model.natural_to_mean(data_model.natural_init)
+    natural = jax.tree.map(np.asarray, _natural(geometry, center))
+    inside = geometry.natural_to_mean(geometry.natural_init)
     return (
         f"{rule}; got {_show(center)}, on it by {_entry(center, natural)}. Mix some of "
         "a mean inside into it, such as "

@@ -7,36 +7,27 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import check_count, is_concrete
-from bregjax._data_model import DataModel
+from bregjax._evaluation import build_leaves, evaluate
+from bregjax._geometry import Geometry
 from bregjax._mixtures import shares_of
-from bregjax._problem import (
-    FamilyLike,
-    Problem,
-    build_leaves,
-    evaluate,
-    resolve,
-    resolve_rows,
-)
+from bregjax._problem import Problem, check_problem, new_rows
 from bregjax._typing import Array, DataLike
 from bregjax.hierarchy._blocks import map_rows
 from bregjax.hierarchy._cut_states import Clusters, clusters_at, clusters_of_cut
+from bregjax.hierarchy._provenance import check_same_problem
 from bregjax.hierarchy._steps import costs_to_clusters
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import children_of
-from bregjax.smoothing import StatisticMap
 
 __all__ = ["dendrogram_features", "soft_assignments"]
 
 
 def dendrogram_features(
+    problem: Problem,
     tree: Dendrogram | DataLike,
-    x: DataLike,
     rows: DataLike | None = None,
     *,
-    family: FamilyLike,
     num_features: SupportsIndex,
-    smoothing: StatisticMap | str | None = "auto",
-    weights: DataLike | None = None,
 ) -> Array:
     """Features Δ(C_i, {x}) of rows: what it would cost each cluster to take them in.
 
@@ -46,43 +37,48 @@ def dendrogram_features(
     and in the leaves of family and smoothing; the tree is held fixed.
 
     Args:
-        tree: A dendrogram of `x`, or its children `[m − 1, 2]`.
-        x: The rows that the tree is of, `[m, d]`.
-        rows: Rows to describe, `[r, d]`; `x` itself if None. Of weight 1 each.
-        family: As for `agglomerate`.
+        problem: What the tree is of.
+        tree: A dendrogram of the problem, or its children `[m − 1, 2]`.
+        rows: Rows to describe, `[r, d]`, of weight 1 each; those of the problem if
+            None.
         num_features: The number k of clusters, from 1 to m − 1.
-        smoothing: As for `agglomerate`; "auto" goes by `x`.
-        weights: As for `agglomerate`, of `x`.
 
     Returns:
         Costs in nats, `[r, k]`: a NumPy array when everything is concrete, float64 on
         a CPU; else a JAX array.
 
     Raises:
-        ValueError: If the tree does not fit `x`, `rows` do not fit the family, there
-            are fewer than `num_features` merges, or as `agglomerate` does.
+        ValueError: If the tree has another number of leaves or merge costs of another
+            problem, `rows` do not fit the family, there are fewer than `num_features`
+            merges, or a row has no finite cost.
+
+    Examples:
+        >>> problem = Problem([[0.0], [1.0], [5.0]], family="ward")
+        >>> tree = [[0, 1], [2, 3]]
+        >>> print(dendrogram_features(problem, tree, [[6.0]], num_features=2))
+        [[6. 10.083]]
 
     References:
         Telgarsky and Dasgupta (2012), Section 7.2.
     """
-    problem = resolve(x, family, smoothing, weights)
+    problem = check_problem(problem)
     children = children_of(tree, problem.num_points)
     if problem.num_points == 1:
-        raise ValueError("`x` must have two rows at least: one row makes no merge.")
+        raise ValueError(
+            "`problem` must have two rows at least: one row makes no merge."
+        )
+    check_same_problem(tree, problem)
     count = check_count("num_features", num_features, len(children), "merges")
-    others = resolve_rows(problem, rows)
+    others = new_rows(problem, rows)
     return evaluate(_features, problem, children, others, num_features=count)
 
 
 def soft_assignments(
+    problem: Problem,
     tree: Dendrogram | DataLike,
-    x: DataLike,
     rows: DataLike | None = None,
     *,
-    family: FamilyLike,
     num_clusters: SupportsIndex,
-    smoothing: StatisticMap | str | None = "auto",
-    weights: DataLike | None = None,
     temperature: DataLike = 1.0,
 ) -> Array:
     """Responsibilities of the clusters of a cut for rows, old or new.
@@ -95,13 +91,10 @@ def soft_assignments(
     of a family p(x; τ) is exp(−B_f(x, τ)). Rows are not smoothed.
 
     Args:
-        tree: A dendrogram of `x`, or its children `[m − 1, 2]`.
-        x: The rows that the tree is of, `[m, d]`.
-        rows: Rows to assign, `[r, d]`; `x` itself if None.
-        family: As for `agglomerate`.
+        problem: What the tree is of.
+        tree: A dendrogram of the problem, or its children `[m − 1, 2]`.
+        rows: Rows to assign, `[r, d]`; those of the problem if None.
         num_clusters: The number k of clusters of the cut, from 1 to m; static.
-        smoothing: As for `agglomerate`; "auto" goes by `x`.
-        weights: As for `agglomerate`, of `x`.
         temperature: T > 0.
 
     Returns:
@@ -110,19 +103,21 @@ def soft_assignments(
         JAX array. NaN for a row that no cluster can have made.
 
     Raises:
-        ValueError: If the tree does not fit `x`, `rows` do not fit the family, the
-            temperature is not positive, or as `agglomerate` does.
+        ValueError: If the tree has another number of leaves or merge costs of another
+            problem, `rows` do not fit the family, the temperature is not positive, or a
+            row has no finite cost.
     """
-    problem = resolve(x, family, smoothing, weights)
+    problem = check_problem(problem)
     children = children_of(tree, problem.num_points)
+    check_same_problem(tree, problem)
     if is_concrete(temperature) and not float(temperature) > 0:  # pyright: ignore[reportArgumentType]
         raise ValueError(f"`temperature` must be positive; got {temperature}.")
-    others = resolve_rows(problem, rows)
+    others = new_rows(problem, rows)
     return evaluate(
         _responsibilities,
         problem,
         children,
-        others.rows,
+        others.x,
         temperature,
         num_clusters=check_count(
             "num_clusters", num_clusters, problem.num_points, "rows"
@@ -147,12 +142,12 @@ def _responsibilities(
     num_clusters: int,
 ) -> Array:
     clusters, _ = clusters_of_cut(problem, children, num_clusters)
-    return _shares(problem.data_model, clusters, rows, temperature)
+    return _shares(problem.family, clusters, rows, temperature)
 
 
 @jax.jit
 def _shares(
-    model: DataModel, clusters: Clusters, rows: Array, temperature: Array
+    model: Geometry, clusters: Clusters, rows: Array, temperature: Array
 ) -> Array:
     log_share = jnp.log(clusters.weights) - jnp.log(jnp.sum(clusters.weights))
     num_clusters = clusters.weights.shape[0]

@@ -9,15 +9,8 @@ import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
 from bregjax._checks import as_key, float_array, is_concrete
-from bregjax._problem import (
-    FamilyLike,
-    Problem,
-    build_leaves,
-    check_costs,
-    evaluate,
-    precision,
-    resolve,
-)
+from bregjax._evaluation import build_leaves, check_costs, evaluate, working
+from bregjax._problem import Problem, check_problem
 from bregjax._typing import Array, ArrayLike, DataLike
 from bregjax.clusters.base import ClusterModel
 from bregjax.hierarchy._blocks import map_rows
@@ -25,7 +18,6 @@ from bregjax.hierarchy._memory import available_memory
 from bregjax.hierarchy._search import searchable, take
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import children_of, costs_along, node_states
-from bregjax.smoothing import StatisticMap
 
 __all__ = [
     "co_clustering",
@@ -36,13 +28,10 @@ __all__ = [
 
 
 def sample_tree(
-    x: DataLike,
+    problem: Problem,
     *,
-    family: FamilyLike,
     key: ArrayLike,
     temperature: DataLike = 1.0,
-    smoothing: StatisticMap | str | None = "auto",
-    weights: DataLike | None = None,
 ) -> tuple[Dendrogram, Array]:
     """A tree whose merges are drawn: at each step a pair with P ∝ exp(−Δ/T).
 
@@ -54,12 +43,9 @@ def sample_tree(
     O(m³) time and O(m²) memory: for a few hundred points.
 
     Args:
-        x: Data, a row a point, `[m, d]`.
-        family: As for `agglomerate`.
+        problem: Data, family, smoothing and weights.
         key: A JAX key, or an integer.
         temperature: T > 0, in nats.
-        smoothing: As for `agglomerate`.
-        weights: As for `agglomerate`.
 
     Returns:
         The tree, with its merge costs, and log P of its sequence of merges, scalar.
@@ -69,7 +55,7 @@ def sample_tree(
             memory, or as `agglomerate` does.
         ArithmeticError: If a merge cost could not be computed.
     """
-    problem = resolve(x, family, smoothing, weights)
+    problem = check_problem(problem)
     _check_temperature(temperature)
     per_pair = _check_memory("sample_tree", problem)
     # As numbers, which do not depend on the kind of the key.
@@ -82,19 +68,16 @@ def sample_tree(
     log_prob = evaluate(_log_prob, problem, children, temperature)
     if is_concrete(costs):
         check_costs(costs, children, problem)
-    scale = problem.data_model.ward_scale
+    scale = problem.family.ward_scale
     scale = None if scale is None else float_array(scale)
     return Dendrogram(children, costs, problem.weights, scale), log_prob
 
 
 def sequence_log_prob(
+    problem: Problem,
     tree: Dendrogram | DataLike,
-    x: DataLike,
     *,
-    family: FamilyLike,
     temperature: DataLike = 1.0,
-    smoothing: StatisticMap | str | None = "auto",
-    weights: DataLike | None = None,
 ) -> Array:
     """Log-probability that `sample_tree` makes the merges of a tree in their order.
 
@@ -104,12 +87,9 @@ def sequence_log_prob(
     that make it. O(m³) time and O(m²) memory, in reverse mode too.
 
     Args:
-        tree: A dendrogram, or its children `[m − 1, 2]`.
-        x: Data, a row a point, `[m, d]`.
-        family: As for `agglomerate`.
+        problem: Data, family, smoothing and weights.
+        tree: A dendrogram over its rows, or the children of one `[m − 1, 2]`.
         temperature: T > 0, in nats.
-        smoothing: As for `agglomerate`.
-        weights: As for `agglomerate`.
 
     Returns:
         Scalar, at most 0.
@@ -118,7 +98,7 @@ def sequence_log_prob(
         ValueError: If T is not positive, the tree does not fit, the costs would not fit
             into memory, or as `agglomerate` does.
     """
-    problem = resolve(x, family, smoothing, weights)
+    problem = check_problem(problem)
     _check_temperature(temperature)
     _check_memory("sequence_log_prob", problem)
     children = children_of(tree, problem.num_points)
@@ -199,7 +179,7 @@ def _check_memory(name: str, problem: Problem) -> int:
         ValueError: If the costs of all pairs of nodes would not fit.
     """
     # (2m)² costs, which pairs are there, and their scores, for the log-probability.
-    with precision(problem):
+    with working(problem):
         per_pair = 4 * (2 * jnp.result_type(float).itemsize + 1)
     _check_fits(name, per_pair, problem.num_points)
     return per_pair

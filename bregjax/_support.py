@@ -9,17 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import as_key, is_concrete
-from bregjax._problem import (
-    FamilyLike,
-    Problem,
+from bregjax._evaluation import (
     build_leaves,
     check_leaves,
     evaluate,
     leaf_codes,
-    precision,
-    resolve,
-    working_copy,
+    working,
 )
+from bregjax._problem import Problem, check_problem, unchecked
 from bregjax._progress import progress_shown
 from bregjax._typing import Array, ArrayLike, DataLike
 from bregjax.hierarchy._search import take
@@ -27,7 +24,6 @@ from bregjax.hierarchy._steps import merge_costs
 from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import children_of
-from bregjax.smoothing import StatisticMap
 
 __all__ = ["Resampled", "support_values"]
 
@@ -40,13 +36,10 @@ _MANY_POINTS = 2_000
 
 
 def support_values(
+    problem: Problem,
     tree: Dendrogram | DataLike,
-    x: DataLike,
     *,
-    family: FamilyLike,
     resampled: Resampled,
-    smoothing: StatisticMap | str | None = "auto",
-    weights: DataLike | None = None,
     num_replicates: int = 100,
     key: ArrayLike = 0,
     progress: bool = False,
@@ -61,12 +54,9 @@ def support_values(
     with the smoothing of the whole (its columns drawn along).
 
     Args:
-        tree: The reference tree of `x`, or its children `[m − 1, 2]`.
-        x: Data, a row a point, `[m, d]`.
-        family: As for `agglomerate`.
+        problem: Data, family, smoothing and weights.
+        tree: The reference tree over its rows, or the children of one `[m − 1, 2]`.
         resampled: "columns" or "points".
-        smoothing: As for `agglomerate`; "auto" goes by `x`.
-        weights: As for `agglomerate`.
         num_replicates: The number of resampled trees. A share p of r of them is good to
             √(p(1 − p)/r).
         key: A JAX key, or an integer.
@@ -83,7 +73,7 @@ def support_values(
     References:
         Suzuki, Shimodaira (2006), Pvclust; Rubin (1981), The Bayesian bootstrap.
     """
-    problem = resolve(x, family, smoothing, weights)
+    problem = check_problem(problem)
     m = problem.num_points
     children = children_of(tree, m)
     if not is_concrete((problem, children, key)):
@@ -102,10 +92,9 @@ def support_values(
     found = np.zeros(m - 1)
     done = 0
     with (
-        precision(problem),
+        working(problem) as problem,
         progress_shown(num_replicates, unit="tree", shown=progress) as report,
     ):
-        problem = working_copy(problem)
         check_leaves(leaf_codes(problem), problem)
         if resampled == "columns":
             _check_columns(problem)
@@ -125,7 +114,7 @@ def _batches(
     """Children of resampled trees, `[b, m − 1, 2]` at a time."""
     m = problem.num_points
     keys = jax.random.split(key, count)
-    if m > _MANY_POINTS or problem.data_model.cluster_model().solves:
+    if m > _MANY_POINTS or problem.family.cluster_model().solves:
         for one in keys:
             replicate = jax.tree.map(np.asarray, draw(problem, one))
             yield np.asarray(_clustered(replicate, "auto"))[None]
@@ -146,13 +135,7 @@ def _drawn_together(problem: Problem, keys: Array, draw: Callable) -> Array:
 
 def _clustered(problem: Problem, engine: str):
     """The children of the problem's tree."""
-    return agglomerate(
-        problem.rows,
-        family=problem.data_model,
-        smoothing=problem.smoothing,
-        weights=problem.weights,
-        engine=engine,
-    ).children
+    return agglomerate(problem, engine=engine).children
 
 
 def _with_weights(problem: Problem, key: Array) -> Problem:
@@ -160,17 +143,17 @@ def _with_weights(problem: Problem, key: Array) -> Problem:
     drawn = jax.random.exponential(key, (m,), jnp.asarray(problem.weights).dtype)
     drawn = jnp.maximum(drawn, jnp.finfo(drawn.dtype).tiny ** 0.25)
     weights = problem.weights * drawn / jnp.mean(drawn)
-    return Problem(problem.data_model, problem.smoothing, problem.rows, weights)
+    return unchecked(problem, weights=weights)
 
 
 def _with_columns(problem: Problem, key: Array) -> Problem:
-    d = problem.rows.shape[1]
+    d = problem.x.shape[1]
     return _of_columns(problem, jax.random.randint(key, (d,), 0, d))
 
 
 def _of_columns(problem: Problem, columns: Array | np.ndarray) -> Problem:
     """The problem with these columns, and the smoothing's numbers that go with them."""
-    d = problem.rows.shape[1]
+    d = problem.x.shape[1]
     along = lambda leaf: leaf if jnp.ndim(leaf) == 0 else jnp.asarray(leaf)[columns]
     shapes = [np.shape(leaf) for leaf in jax.tree.leaves(problem.smoothing)]
     if any(shape not in ((), (d,)) for shape in shapes):
@@ -179,29 +162,25 @@ def _of_columns(problem: Problem, columns: Array | np.ndarray) -> Problem:
             f"drawn; got leaves of shapes {shapes}."
         )
     smoothing = jax.tree.map(along, problem.smoothing)
-    rows = jnp.asarray(problem.rows)[:, columns]
-    return Problem(problem.data_model, smoothing, rows, problem.weights)
+    rows = jnp.asarray(problem.x)[:, columns]
+    return unchecked(problem, x=rows, smoothing=smoothing)
 
 
 def _check_columns(problem: Problem) -> None:
     """Raise ValueError unless columns stand for themselves and are treated alike."""
-    name = type(problem.data_model).__name__
+    name = type(problem.family).__name__
     remedy = 'Take resampled="points", or a family of independent columns.'
-    if not problem.data_model.columnwise:
+    if not problem.family.columnwise:
         raise ValueError(
             f'`resampled` must be "points" for {name}: its costs are no sums over '
             f"columns. {remedy}"
         )
     # A ψ of the user's own may know its columns apart, or T mix them. If costs are sums
     # over alike columns, then so is the mean of those of d times the same column.
-    d = problem.rows.shape[1]
-    _, some = np.unique(problem.rows, axis=0, return_index=True)
-    few = Problem(
-        problem.data_model,
-        problem.smoothing,
-        problem.rows[some[:8]],
-        problem.weights[some[:8]],
-    )
+    d = problem.x.shape[1]
+    _, some = np.unique(problem.x, axis=0, return_index=True)
+    some = some[:8]
+    few = unchecked(problem, x=problem.x[some], weights=problem.weights[some])
     same_column = [_of_columns(few, np.full(d, j)) for j in range(d)]
     by_column = np.mean([evaluate(_neighbour_costs, one) for one in same_column], 0)
     costs = evaluate(_neighbour_costs, few)

@@ -4,7 +4,7 @@ import functools
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, SupportsIndex, cast
 
 import jax
@@ -13,17 +13,12 @@ import numpy as np
 import optax
 
 from bregjax._checks import check_count, is_concrete
-from bregjax._data_model import PrecisionError
-from bregjax._problem import (
-    FamilyLike,
-    Problem,
-    precision,
-    resolve,
-    working_copy,
-)
+from bregjax._evaluation import working
+from bregjax._geometry import PrecisionError
+from bregjax._problem import Problem, check_problem, unchecked
 from bregjax._progress import progress_shown
 from bregjax._result import Result
-from bregjax._typing import Array, DataLike
+from bregjax._typing import Array
 from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.objectives import leave_one_out_log_likelihood
@@ -52,17 +47,17 @@ class TuningResult:
     """What tuning found.
 
     Attributes:
-        smoothing: The best map seen, of the kind that was tuned.
-        tree: The tree that `agglomerate` makes with it.
+        problem: The problem with the best smoothing seen.
+        tree: The tree that `agglomerate` makes of that problem.
         value: The objective of the two.
-        history: The objective at each step, `[steps]`; it may fall where the tree was
-            made anew.
+        history: The objective at each step, `[steps]`; it may fall where the problem
+            was clustered again.
         result: CONVERGED; BOUNDARY if the best lies at an end of the range, towards
             which the objective rises; STEP_LIMIT; or INVALID if the objective was no
             number.
     """
 
-    smoothing: Any
+    problem: Problem
     tree: Dendrogram
     value: float
     history: np.ndarray
@@ -70,12 +65,9 @@ class TuningResult:
 
 
 def tune_smoothing(
-    x: DataLike,
+    problem: Problem,
     *,
-    family: FamilyLike,
     num_clusters: SupportsIndex,
-    smoothing: StatisticMap | str = "auto",
-    weights: DataLike | None = None,
     objective: Callable[..., Array] = leave_one_out_log_likelihood,
     optimizer: optax.GradientTransformation | None = None,
     max_steps: int = 300,
@@ -95,18 +87,14 @@ def tune_smoothing(
     Programs are compiled by the first of these, and where costs begin to invert.
 
     Args:
-        x: Data, a row a point, `[m, d]`.
-        family: As for `agglomerate`.
+        problem: Data, family and weights, and the smoothing to start from. Tuned are
+            all leaves of the map that its `constraints()` leave free; it may be up to
+            ten powers of ten off.
         num_clusters: The number k of clusters that the objective cuts the tree into;
             m tunes a kernel density estimate.
-        smoothing: Where to start and what to tune: all leaves of the map that its
-            `constraints()` leave free; "auto" as for `agglomerate`. Up to ten powers of
-            ten off.
-        weights: As for `agglomerate`.
-        objective: The larger the better: a function of (tree, x) and of the keywords
-            family, smoothing, weights and num_clusters, such as those of
-            `bregjax.objectives`. It is traced: plain JAX, and of the tree what works
-            on traced ones.
+        objective: The larger the better: a function of (problem, tree) and of the
+            keyword num_clusters, such as those of `bregjax.objectives`. It is traced:
+            plain JAX, and of the tree what works on traced ones.
         optimizer: From optax, over the unconstrained numbers (a step of 1 is a factor
             e); `optax.rprop(0.1)` by default, which is at home at any distance.
             It may take the value and the function too, as `optax.lbfgs()` does.
@@ -119,8 +107,8 @@ def tune_smoothing(
         progress: Show a bar of the steps (needs tqdm).
 
     Returns:
-        The best smoothing, its tree, the way there and a result code. The tree, its
-        merge costs and its certificate are of the smoothing that is returned.
+        The problem with the best smoothing, its tree, the way there and a result code.
+        Tree and merge costs are of the problem that is returned.
 
     Raises:
         ValueError: If there is nothing to tune, a setting is not positive, the
@@ -133,7 +121,7 @@ def tune_smoothing(
             the objective may be degenerate. The leave-one-out likelihood is where rows
             have duplicates; give those weights.
     """
-    problem = resolve(x, family, smoothing, weights)
+    problem = check_problem(problem)
     if not is_concrete(problem):
         raise TypeError(
             "`tune_smoothing` loops on the host: call it outside jit and vmap. Inside, "
@@ -149,16 +137,16 @@ def tune_smoothing(
     start = problem.smoothing
     if not isinstance(start, StatisticMap) or not to_unconstrained(start):
         raise ValueError(
-            f"`smoothing` must have something to tune; got {smoothing!r}, which is "
-            f"{start!r} for {type(problem.data_model).__name__}. Give a map, such as "
-            "blur(bandwidth), mixing(center, amount) or pseudo_count(center, count)."
+            f"`problem` must have a smoothing to tune; that of "
+            f"{type(problem.family).__name__} is {start!r}. Give a map, "
+            "problem.replace(smoothing=…), such as blur(bandwidth), mixing(center, "
+            "amount) or pseudo_count(center, count)."
         )
     count = check_count("num_clusters", num_clusters, problem.num_points, "rows")
     with (
-        precision(problem),
+        working(problem) as problem,
         progress_shown(max_steps, unit="step", shown=progress) as report,
     ):
-        problem = working_copy(problem)
         limits = _limits(start, _least(problem, floor))
         step = _step_of(objective, optimizer or _OPTIMIZER, count)
         best, history, result = _climb(
@@ -178,16 +166,14 @@ def tune_smoothing(
                 UserWarning,
                 stacklevel=2,
             )
-        found = from_unconstrained(best.free, start)
+        found = jax.tree.map(np.asarray, from_unconstrained(best.free, start))
+        problem = problem.replace(smoothing=found)
         # The tree it was best with may be of a smoothing on the way there.
-        tree = _tree(problem, best.free)
-        value = objective(
-            tree, problem.rows, num_clusters=count, **_options(problem, best.free)
-        )
+        tree = agglomerate(problem)
         return TuningResult(
-            smoothing=jax.tree.map(np.asarray, found),
+            problem=problem,
             tree=tree,
-            value=float(value),
+            value=float(objective(problem, tree, num_clusters=count)),
             history=np.asarray(history),
             result=result,
         )
@@ -221,13 +207,13 @@ def _climb(
     """The best that was seen, the objective at each step, and how it ended."""
     free = _clipped(to_unconstrained(_map_of(problem)), limits)
     state = step.init(free)
-    best, history, last_rise, tree = None, [], 0, _tree(problem, free)
+    best, history, last_rise, tree = None, [], 0, None
     result = Result.STEP_LIMIT
     for count in range(max_steps):
         try:
-            if count and count % recluster_every == 0:
-                tree = _tree(problem, free)
-            suited = _in_digits(problem, free)
+            suited = problem.replace(smoothing=_smoothing_at(problem, free))
+            if tree is None or count % recluster_every == 0:
+                tree = agglomerate(suited)
         except PrecisionError:
             if best is None:
                 raise
@@ -267,8 +253,8 @@ def _step_of(
 
     def update(problem, limits, free, state, tree):
         def loss(free):
-            options = _options(problem, free)
-            return -objective(tree, problem.rows, num_clusters=num_clusters, **options)
+            moved = unchecked(problem, smoothing=_smoothing_at(problem, free))
+            return -objective(moved, tree, num_clusters=num_clusters)
 
         value, gradient = jax.value_and_grad(loss)(free)
         updates, state = optimizer.update(
@@ -281,29 +267,14 @@ def _step_of(
 
     def update_by_model(problem, *args):
         # Solves are quick on the host, where values are known.
-        solves = problem.data_model.cluster_model().solves
+        solves = problem.family.cluster_model().solves
         return (update if solves else compiled)(problem, *args)
 
     return _Step(optimizer.init, update_by_model)
 
 
-def _tree(problem: Problem, free: list[Array]) -> Dendrogram:
-    return agglomerate(problem.rows, **_options(problem, free))
-
-
-def _in_digits(problem: Problem, free: list[Array]) -> Problem:
-    """The problem in the arithmetic that this smoothing needs."""
-    smoothing = from_unconstrained(free, _map_of(problem))
-    model = problem.data_model.suited_to(problem.rows, smoothing, problem.weights)
-    return replace(problem, data_model=model)
-
-
-def _options(problem: Problem, free: list[Array]) -> dict[str, Any]:
-    return {
-        "family": problem.data_model,
-        "smoothing": from_unconstrained(free, _map_of(problem)),
-        "weights": problem.weights,
-    }
+def _smoothing_at(problem: Problem, free: list[Array]) -> StatisticMap:
+    return from_unconstrained(free, _map_of(problem))
 
 
 def _map_of(problem: Problem) -> StatisticMap:
@@ -359,11 +330,11 @@ def _least(problem: Problem, floor: float | None) -> np.ndarray:
         return np.asarray(floor)
     if isinstance(smoothing, Blur):
         rule = normal_reference(
-            problem.rows,
+            problem.x,
             per_coordinate=np.ndim(smoothing.bandwidth) > 0,
             weights=problem.weights,
         )
-        least = problem.data_model.least_bandwidth(problem.rows)
+        least = problem.family.least_bandwidth(problem.x)
         if np.ndim(rule.bandwidth) == 0:
             least = np.max(least, initial=0)
         return np.maximum(1e-6 * np.asarray(rule.bandwidth), least)

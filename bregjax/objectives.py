@@ -12,9 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import check_count, check_support, is_concrete
-from bregjax._data_model import DataModel
+from bregjax._evaluation import evaluate
+from bregjax._geometry import Geometry
 from bregjax._mixtures import log_total
-from bregjax._problem import FamilyLike, Problem, evaluate, resolve, resolve_rows
+from bregjax._problem import Problem, check_problem, new_rows
 from bregjax._typing import Array, DataLike
 from bregjax.hierarchy._blocks import map_rows
 from bregjax.hierarchy._cut_states import (
@@ -25,7 +26,6 @@ from bregjax.hierarchy._cut_states import (
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import children_of, replay
-from bregjax.smoothing import StatisticMap
 
 __all__ = [
     "classification_loss",
@@ -37,28 +37,22 @@ __all__ = [
 
 
 def held_out_log_likelihood(
+    problem: Problem,
     tree: Dendrogram | DataLike,
-    x: DataLike,
     rows: DataLike,
     *,
-    family: FamilyLike,
     num_clusters: SupportsIndex,
-    smoothing: StatisticMap | str | None = "auto",
-    weights: DataLike | None = None,
 ) -> Array:
     """Log-likelihood of new rows under the mixture that a cut stands for.
 
         Σ_rows log Σ_k π_k p(x; τ_k),   π_k = W_k / W
 
     Args:
-        tree: A dendrogram of `x`, or its children `[m − 1, 2]`.
-        x: The rows that the tree is of, `[m, d]`.
+        problem: Data, family, smoothing and weights. The densities of a convex function
+            lack a term that is x's alone.
+        tree: A dendrogram over its rows, or the children of one `[m − 1, 2]`.
         rows: Rows that it is not of, `[r, d]`.
-        family: As for `agglomerate`. Of a convex function the densities lack a term
-            that is x's alone.
         num_clusters: The number k of clusters of the cut, from 1 to m; static.
-        smoothing: As for `agglomerate`; "auto" goes by `x`.
-        weights: As for `agglomerate`, of `x`.
 
     Returns:
         Scalar, in nats; −inf if a row has no likelihood.
@@ -66,25 +60,22 @@ def held_out_log_likelihood(
     Raises:
         ValueError: If tree or rows do not fit, or as `agglomerate` does.
     """
-    problem = resolve(x, family, smoothing, weights)
-    others = resolve_rows(problem, rows)
+    problem = check_problem(problem)
+    others = new_rows(problem, rows)
     return evaluate(
         _held_out,
         problem,
         children_of(tree, problem.num_points),
-        others.rows,
+        others.x,
         num_clusters=_count(num_clusters, problem.num_points),
     )
 
 
 def leave_one_out_log_likelihood(
+    problem: Problem,
     tree: Dendrogram | DataLike,
-    x: DataLike,
     *,
-    family: FamilyLike,
     num_clusters: SupportsIndex,
-    smoothing: StatisticMap | str | None = "auto",
-    weights: DataLike | None = None,
 ) -> Array:
     """Log-likelihood of each row under the mixture of a cut that lacks it.
 
@@ -100,13 +91,10 @@ def leave_one_out_log_likelihood(
     weights instead.
 
     Args:
-        tree: A dendrogram of `x`, or its children `[m − 1, 2]`.
-        x: The rows that the tree is of, `[m, d]`, two at least.
-        family: As for `agglomerate`. Of a convex function the densities lack a term
-            that is x's alone.
+        problem: Data, family, smoothing and weights; two rows at least. The densities
+            of a convex function lack a term that is x's alone.
+        tree: A dendrogram over its rows, or the children of one `[m − 1, 2]`.
         num_clusters: The number k of clusters of the cut, from 1 to m; static.
-        smoothing: As for `agglomerate`.
-        weights: As for `agglomerate`.
 
     Returns:
         Scalar, in nats; −inf if a row has no likelihood without itself.
@@ -115,10 +103,10 @@ def leave_one_out_log_likelihood(
         ValueError: If the tree does not fit, there is one row, or as `agglomerate`
             does.
     """
-    problem = resolve(x, family, smoothing, weights)
+    problem = check_problem(problem)
     if problem.num_points < 2:
         raise ValueError(
-            "`x` must have two rows at least: nothing is left of one without it."
+            "`problem` must have two rows at least: nothing is left of one without it."
         )
     children = children_of(tree, problem.num_points)
     count = _count(num_clusters, problem.num_points)
@@ -126,13 +114,10 @@ def leave_one_out_log_likelihood(
 
 
 def cut_cost(
+    problem: Problem,
     tree: Dendrogram | DataLike,
-    x: DataLike,
     *,
-    family: FamilyLike,
     num_clusters: SupportsIndex,
-    smoothing: StatisticMap | str | None = "auto",
-    weights: DataLike | None = None,
 ) -> Array:
     """Cost of the clusters of a cut, Σ_k φ(C_k): the log-likelihood lost by sharing.
 
@@ -140,12 +125,10 @@ def cut_cost(
     rows in their clusters (Definition 3.2).
 
     Args:
-        tree: A dendrogram of `x`, or its children `[m − 1, 2]`.
-        x: The rows that the tree is of, `[m, d]`.
-        family: As for `agglomerate`.
+        problem: Data, family, smoothing and weights. The densities of a convex function
+            lack a term that is x's alone.
+        tree: A dendrogram over its rows, or the children of one `[m − 1, 2]`.
         num_clusters: The number k of clusters of the cut, from 1 to m; static.
-        smoothing: As for `agglomerate`.
-        weights: As for `agglomerate`.
 
     Returns:
         Scalar, in nats, at least 0.
@@ -153,7 +136,7 @@ def cut_cost(
     Raises:
         ValueError: As `replay` does.
     """
-    costs = replay(tree, x, family=family, smoothing=smoothing, weights=weights)
+    costs = replay(problem, tree)
     m = len(costs) + 1
     return costs[: m - _count(num_clusters, m)].sum()
 
@@ -273,11 +256,11 @@ def _held_out(
     problem: Problem, children: Array, rows: Array, *, num_clusters: int
 ) -> Array:
     clusters, _ = clusters_of_cut(problem, children, num_clusters)
-    return _log_likelihood(problem.data_model, clusters, rows)
+    return _log_likelihood(problem.family, clusters, rows)
 
 
 @jax.jit
-def _log_likelihood(model: DataModel, clusters: Clusters, rows: Array) -> Array:
+def _log_likelihood(model: Geometry, clusters: Clusters, rows: Array) -> Array:
     log_share = jnp.log(clusters.weights) - jnp.log(jnp.sum(clusters.weights))
     num_clusters = clusters.weights.shape[0]
     parameters = model.density_parameters(clusters.states)
@@ -297,7 +280,7 @@ def _leave_one_out(problem: Problem, children: Array, *, num_clusters: int) -> A
 def _log_likelihood_of_others(
     problem: Problem, clusters: Clusters, labels: Array, rests: Clusters, there: Array
 ) -> Array:
-    model, num_clusters = problem.data_model, clusters.weights.shape[0]
+    model, num_clusters = problem.family, clusters.weights.shape[0]
     # All in one: what factorises matrices does so once, see `map_rows`.
     join = lambda a, b: jnp.concatenate([a, b])
     states = jax.tree.map(join, clusters.states, rests.states)
@@ -316,7 +299,7 @@ def _log_likelihood_of_others(
         terms = with_own(model.log_densities(row, of_clusters), own)
         return log_total(log_weights + terms) - log_total(log_weights)
 
-    points = (problem.rows, labels, of_rests, rests.weights, there)
-    entries = num_clusters * problem.rows[0].size
+    points = (problem.x, labels, of_rests, rests.weights, there)
+    entries = num_clusters * problem.x[0].size
     by_row = map_rows(log_likelihood, points, entries)
     return jnp.vdot(problem.weights, by_row)

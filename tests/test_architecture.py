@@ -21,7 +21,7 @@ ROWS = [
     {"_checks", "_mixtures", "_numerics"},
     {"convex", "_roots"},
     {"_divergences", "clusters"},
-    {"_data_model", "smoothing"},
+    {"_geometry", "smoothing"},
     {"families"},
     {"_centers"},
     {"_problem"},

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete, values_behind
-from bregjax._data_model import PrecisionError
+from bregjax._geometry import PrecisionError
 from bregjax._typing import Array, PyTree
 from bregjax.clusters.moments import Moments
 from bregjax.smoothing import Blur, StatisticMap

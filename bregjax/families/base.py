@@ -9,7 +9,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from bregjax._checks import is_concrete
-from bregjax._data_model import DataModel
+from bregjax._geometry import Geometry
 from bregjax._numerics import finite_cotangents, scale_tangent
 from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
@@ -23,7 +23,7 @@ from bregjax.families.check import CheckReport, check_family
 __all__ = ["Family"]
 
 
-class Family(DataModel):
+class Family(Geometry):
     """An exponential family p(x; θ) = h(x) exp(⟨T(x), θ⟩ − ψ(θ)).
 
     A subclass gives ψ (`log_partition`), T (`sufficient_statistics`) and a natural

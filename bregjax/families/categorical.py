@@ -81,6 +81,11 @@ class Categorical(Family):
         return tuple(len(column) for column in self.levels)
 
     @property
+    def encodes(self) -> bool:
+        """Names become codes."""
+        return True
+
+    @property
     def natural_init(self) -> Array:
         """The uniform distribution of every column, `[Σ sizes]`."""
         return jnp.zeros(sum(self.sizes))

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax._problem import Problem, build_leaves
+from bregjax._evaluation import build_leaves
+from bregjax._problem import Problem
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.clusters.merges import Merges

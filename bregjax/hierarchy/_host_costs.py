@@ -3,7 +3,8 @@
 import jax
 import numpy as np
 
-from bregjax._problem import Problem, check_leaves, smoothed_statistics, working_copy
+from bregjax._evaluation import check_leaves, smoothed_statistics, working_copy
+from bregjax._problem import Problem
 from bregjax._typing import PyTree
 from bregjax.clusters.host_model import HostModel, rows_of
 
@@ -12,7 +13,7 @@ __all__ = ["host_leaves", "host_of", "nodes_along", "settled_costs"]
 
 def host_of(problem: Problem) -> HostModel | None:
     """The cluster model on the host, where its costs are solved for."""
-    return problem.data_model.cluster_model().host()
+    return problem.family.cluster_model().host()
 
 
 def host_leaves(

@@ -5,8 +5,9 @@ import dataclasses
 import jax
 import numpy as np
 
-from bregjax._data_model import FunctionModel
-from bregjax._problem import Problem, build_leaves
+from bregjax._evaluation import build_leaves
+from bregjax._geometry import FunctionGeometry
+from bregjax._problem import Problem
 from bregjax.clusters.base import ClusterModel
 from bregjax.clusters.bregman_model import BregmanModel
 from bregjax.convex._plain import PlainFunction, by_gradients, straight
@@ -23,8 +24,8 @@ def check_kinks(tree: Dendrogram, problem: Problem) -> None:
     tested where the costs used it: at the mean of each merge, along the line of its
     parts. Functions of the stock that are differentiable pass unread.
     """
-    model = problem.data_model
-    if not isinstance(model, FunctionModel) or _known_smooth(model.function):
+    model = problem.family
+    if not isinstance(model, FunctionGeometry) or _known_smooth(model.function):
         return
     means = _node_means(tree, problem)
     children = np.asarray(tree.children)

@@ -10,19 +10,17 @@ import numpy as np
 from jax.sharding import Mesh
 
 from bregjax._checks import float_array, is_concrete
-from bregjax._problem import (
-    FamilyLike,
-    Problem,
+from bregjax._evaluation import (
     build_leaves,
     check_costs,
     check_leaves,
     equal_rows,
     padded,
-    precision,
-    resolve,
     smoothed_statistics,
+    working,
     working_copy,
 )
+from bregjax._problem import FamilyLike, Problem
 from bregjax._progress import progress_shown
 from bregjax._typing import DataLike
 from bregjax.clusters.host_model import HostModel, rows_of
@@ -37,6 +35,7 @@ from bregjax.hierarchy._host_costs import (
 )
 from bregjax.hierarchy._kinks import check_kinks, search_model
 from bregjax.hierarchy._lookalikes import lookalike
+from bregjax.hierarchy._provenance import remember
 from bregjax.hierarchy._searches import drowned, found_children, search_tree
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import leaves_and_codes, replay_costs
@@ -62,7 +61,29 @@ class AgglomerationInfo:
 
 @overload
 def agglomerate(
-    x: DataLike,
+    problem: Problem,
+    *,
+    engine: str = "auto",
+    progress: bool = False,
+    mesh: Mesh | None = None,
+    return_info: Literal[False] = False,
+) -> Dendrogram: ...
+
+
+@overload
+def agglomerate(
+    problem: Problem,
+    *,
+    engine: str = "auto",
+    progress: bool = False,
+    mesh: Mesh | None = None,
+    return_info: Literal[True],
+) -> tuple[Dendrogram, AgglomerationInfo]: ...
+
+
+@overload
+def agglomerate(
+    problem: DataLike,
     *,
     family: FamilyLike,
     smoothing: StatisticMap | str | None = "auto",
@@ -76,7 +97,7 @@ def agglomerate(
 
 @overload
 def agglomerate(
-    x: DataLike,
+    problem: DataLike,
     *,
     family: FamilyLike,
     smoothing: StatisticMap | str | None = "auto",
@@ -89,9 +110,9 @@ def agglomerate(
 
 
 def agglomerate(
-    x: DataLike,
+    problem: Problem | DataLike,
     *,
-    family: FamilyLike,
+    family: FamilyLike | None = None,
     smoothing: StatisticMap | str | None = "auto",
     weights: DataLike | None = None,
     engine: str = "auto",
@@ -113,16 +134,11 @@ def agglomerate(
     Warns where `x` looks like distances or correlations: it takes the data themselves.
 
     Args:
-        x: Data, a row a point, `[m, d]`. For a family of counts or categories as its
-            docstring says; for a convex function the statistics τ themselves.
-        family: A family, the name of a built-in one ("gaussian", "poisson", …), or a
-            convex function: a `ConvexFunction` or any relatively differentiable JAX
-            function of a vector.
-        smoothing: A smoothing map (`normal_reference(x)`, `bernstein(…)`, …), None, or
-            "auto" for what the family names: bandwidths by the normal reference rule
-            for Gaussians, none where costs are finite without.
-        weights: Positive weights of the rows, `[m]`, 1 by default: a row of weight w
-            costs what w copies of it do.
+        problem: Data, family, smoothing and weights: a `Problem`. Or, for one line, the
+            data alone, with the three that follow; `Problem` says what they may be.
+        family: Of data that are no `Problem`.
+        smoothing: Of data that are no `Problem`.
+        weights: Of data that are no `Problem`.
         engine: "windowed" merges many pairs a round in O(m n) memory, and where costs
             invert so often that this does not pay, and there is room, goes on as
             "matrix" does; "matrix" keeps all costs, O(m²) memory, and works inside
@@ -154,25 +170,28 @@ def agglomerate(
             engine's memory would not fit, or it or a mesh is asked for inside a
             transformation.
         ImportError: If `progress` is asked for without tqdm.
-        TypeError: If `family` or `smoothing` is of no kind known here.
+        TypeError: If `family` or `smoothing` is of no kind known here, or given beside
+            a problem.
         ArithmeticError: If a merge cost could not be computed, or the function has a
             kink at the mean of a merge (Proposition 3.8 does not hold there).
 
     Examples:
-        >>> import numpy as np
-        >>> tree = agglomerate(np.array([[0.0], [1.0], [5.0]]), family="ward")
-        >>> print(tree.merge_costs)
+        >>> problem = Problem([[0.0], [1.0], [5.0]], family="ward")
+        >>> print(agglomerate(problem).merge_costs)
+        [0.25 6.75]
+        >>> print(agglomerate([[0.0], [1.0], [5.0]], family="ward").merge_costs)
         [0.25 6.75]
 
     References:
         Telgarsky and Dasgupta (2012), Algorithm 1 and Section 3.
     """
-    problem = resolve(x, family, smoothing, weights)
+    problem = _problem(problem, family, smoothing, weights)
     if is_concrete(problem):
-        looks = lookalike(np.asarray(problem.rows))
+        looks = lookalike(np.asarray(problem.x))
         if looks:
             warnings.warn(looks, stacklevel=2)
         tree, info = _agglomerate_eagerly(problem, engine, mesh, progress=progress)
+        remember(tree, problem)
     else:
         if mesh is not None:
             raise ValueError(
@@ -183,6 +202,33 @@ def agglomerate(
     return (tree, info) if return_info else tree
 
 
+def _problem(
+    problem: Problem | DataLike,
+    family: FamilyLike | None,
+    smoothing: StatisticMap | str | None,
+    weights: DataLike | None,
+) -> Problem:
+    if not isinstance(problem, Problem):
+        if family is None:
+            raise TypeError(
+                '`family` must be given with data, such as family="gaussian"; or '
+                "pass a Problem, which has one."
+            )
+        return Problem(problem, family=family, smoothing=smoothing, weights=weights)
+    given = {
+        "family": family is not None,
+        "smoothing": not (isinstance(smoothing, str) and smoothing == "auto"),
+        "weights": weights is not None,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise TypeError(
+                f"`{name}` must not be given beside a Problem, which has its own. Pass "
+                f"problem.replace({name}=…)."
+            )
+    return problem
+
+
 def _agglomerate_traced(problem: Problem, engine: str):
     full = working_copy(problem)
     m = full.num_points
@@ -190,7 +236,7 @@ def _agglomerate_traced(problem: Problem, engine: str):
     model, leaves = build_leaves(full)
     children = found_children(search_model(model), leaves, jnp.int32(m), name)
     costs = replay_costs(model, leaves, children, m)
-    tree = Dendrogram(children, costs, full.weights, full.data_model.ward_scale)
+    tree = Dendrogram(children, costs, full.weights, _ward_scale(full))
     return tree, AgglomerationInfo(name)
 
 
@@ -199,10 +245,10 @@ def _agglomerate_eagerly(
 ):
     m = problem.num_points
     engine = _engine_for(mesh, engine)
-    if not problem.data_model.cluster_model().distributes:
+    if not problem.family.cluster_model().distributes:
         mesh = None
-    with precision(problem):
-        full = padded(working_copy(problem))
+    with working(problem) as copy:
+        full = padded(copy)
         host = None if mesh is not None else host_of(problem)
         name = _choose(engine, full, host)
         counts = name == "windowed" or host is not None
@@ -241,7 +287,7 @@ def _compiled(
         check_leaves(np.asarray(codes)[:m], problem)
     else:
         # What can be solved for outside of programs need not be compiled into them.
-        model = full.data_model.cluster_model()
+        model = full.family.cluster_model()
         leaves = host_leaves(host, full, m)
         screen = host.screen(leaves)
     model = search_model(model)
@@ -294,7 +340,7 @@ def _choose(
     engine: str, problem: Problem, host: HostModel | None, *, traced: bool = False
 ) -> str:
     m = problem.num_points
-    screened = problem.data_model.cluster_model().screened
+    screened = problem.family.cluster_model().screened
     name = engine_name(engine, m, host, screened=screened, traced=traced)
     if host is None:
         model, leaves = jax.eval_shape(build_leaves, problem)
@@ -311,5 +357,5 @@ def _choose(
 
 
 def _ward_scale(problem: Problem):
-    scale = problem.data_model.ward_scale
+    scale = problem.family.ward_scale
     return None if scale is None else float_array(scale)

@@ -9,18 +9,10 @@ from typing import NamedTuple, SupportsIndex
 import jax
 import numpy as np
 
-from bregjax._checks import is_concrete
-from bregjax._problem import (
-    FamilyLike,
-    Problem,
-    check_costs,
-    check_leaves,
-    padded,
-    precision,
-    resolve,
-    working_copy,
-)
-from bregjax._typing import DataLike, PyTree
+from bregjax._checks import as_key, is_concrete
+from bregjax._evaluation import check_costs, check_leaves, padded, working
+from bregjax._problem import Problem, check_problem
+from bregjax._typing import ArrayLike, DataLike, PyTree
 from bregjax.clusters.base import ClusterModel
 from bregjax.clusters.host_model import HostModel, rows_of
 from bregjax.clusters.screens import Screen
@@ -30,6 +22,7 @@ from bregjax.hierarchy._host_costs import (
     nodes_along,
     settled_costs,
 )
+from bregjax.hierarchy._provenance import compare_costs
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy._windowed import kernels
 from bregjax.hierarchy._windowed.pool import Pool, blocks
@@ -40,7 +33,6 @@ from bregjax.hierarchy.tree_costs import (
     leaves_and_codes,
     nodes_and_costs,
 )
-from bregjax.smoothing import StatisticMap
 
 __all__ = ["Certificate", "certify"]
 
@@ -89,14 +81,11 @@ class Certificate:
 
 
 def certify(
+    problem: Problem,
     tree: Dendrogram | DataLike,
-    x: DataLike,
     *,
-    family: FamilyLike,
-    smoothing: StatisticMap | str | None = "auto",
-    weights: DataLike | None = None,
     sample: SupportsIndex | None = None,
-    seed: int = 0,
+    key: ArrayLike = 0,
 ) -> Certificate:
     """Check that a tree is one that greedy agglomeration gives, ties in any order.
 
@@ -118,46 +107,47 @@ def certify(
     nodes s m / 2 costs. Memory: O(m n).
 
     Args:
+        problem: Data, family, smoothing and weights that the tree was made of.
         tree: A dendrogram, or its children `[m − 1, 2]` in the order of merges.
-        x: As for `agglomerate`.
-        family: As for `agglomerate`.
-        smoothing: As for `agglomerate`.
-        weights: As for `agglomerate`; the tree's own are not used.
         sample: So many nodes, drawn at random from all but the root, are compared with
             those alive when they are merged, without bounds; all nodes by default.
-        seed: Of that sample.
+        key: A JAX key, or an integer, for that sample.
 
     Returns:
         A `Certificate`. Its `sum_of_costs` is of the dendrogram's own merge costs, or,
         given children alone, of those recomputed; everything else is recomputed.
 
     Raises:
-        ValueError: If the tree does not fit the data or is none, `sample` is not
-            positive, or it is called inside a transformation; or as `agglomerate`.
+        ValueError: If the tree has another number of leaves or merge costs of another
+            problem, is no tree, `sample` is not positive, a row has no finite cost, or
+            it is called inside a transformation.
         ArithmeticError: If a merge cost could not be computed.
 
     Examples:
-        >>> x = np.array([[0.0], [1.0], [5.0]])
-        >>> print(certify([[0, 1], [2, 3]], x, family="ward").excess)
+        >>> problem = Problem([[0.0], [1.0], [5.0]], family="ward")
+        >>> print(certify(problem, [[0, 1], [2, 3]]).excess)
         0.0
-        >>> certificate = certify([[1, 2], [0, 3]], x, family="ward")
+        >>> certificate = certify(problem, [[1, 2], [0, 3]])
         >>> print(certificate.excess, certificate.pair)
         3.75 (1, 0)
     """
-    problem = resolve(x, family, smoothing, weights)
+    problem = check_problem(problem)
     children = tree.children if isinstance(tree, Dendrogram) else tree
     if not is_concrete((problem, children)):
         raise ValueError("`certify` loops on the host: call it outside jit and vmap.")
     m = problem.num_points
     children = np.asarray(children_of(children, m))
-    rows = _sampled(2 * m - 2, sample, seed)
-    with precision(problem):
+    rows = _sampled(2 * m - 2, sample, key)
+    with working(problem) as problem:
         tree_of, pairs_of = _on_host(problem) or _compiled(problem)
         neighbours = np.arange(2 * m - 2).reshape(-1, 2)
         cost_of_all = float(np.sum(tree_of(neighbours)[1]))
         nodes, costs = tree_of(children)
         check_costs(costs, children, problem)
-        own = tree.merge_costs if isinstance(tree, Dendrogram) else costs
+        own = costs
+        if isinstance(tree, Dendrogram):
+            own = tree.merge_costs
+            compare_costs(tree, costs)
         sum_of_costs = float(np.sum(np.asarray(own)))
         lives = _Lives.of(children, costs)
         worst = _worst(pairs_of(nodes, lives, rows, exact=sample is not None), lives)
@@ -169,7 +159,7 @@ _taken = jax.jit(take)
 _nodes_and_costs = jax.jit(nodes_and_costs)
 
 
-def _sampled(count: int, sample: SupportsIndex | None, seed: int) -> np.ndarray:
+def _sampled(count: int, sample: SupportsIndex | None, key: ArrayLike) -> np.ndarray:
     """Which nodes are rows, booleans `[count]`."""
     if sample is None:
         return np.ones(count, bool)
@@ -177,7 +167,7 @@ def _sampled(count: int, sample: SupportsIndex | None, seed: int) -> np.ndarray:
     if size < 1:
         raise ValueError(f"`sample` must be positive, a number of nodes; got {size}.")
     chosen = np.zeros(count, bool)
-    chosen[np.random.default_rng(seed).permutation(count)[:size]] = True
+    chosen[np.asarray(jax.random.permutation(as_key(key), count))[:size]] = True
     return chosen
 
 
@@ -199,7 +189,7 @@ class _Pairs(NamedTuple):
 def _compiled(problem: Problem) -> tuple[_TreeOf, _PairsOf]:
     """By compiled programs."""
     m = problem.num_points
-    model, leaves, codes = leaves_and_codes(padded(working_copy(problem)))
+    model, leaves, codes = leaves_and_codes(padded(problem))
     check_leaves(np.asarray(codes)[:m], problem)
 
     def tree_of(children: np.ndarray) -> tuple[PyTree, np.ndarray]:
@@ -230,7 +220,7 @@ def _on_host(problem: Problem) -> tuple[_TreeOf, _PairsOf] | None:
 
     if screen is None:
         return tree_of, functools.partial(_solved_pairs, host)
-    model = problem.data_model.cluster_model()
+    model = problem.family.cluster_model()
     return tree_of, functools.partial(_screened_pairs, model, screen, host)
 
 

@@ -1,71 +1,66 @@
 """The costs of a cluster and of a merge, from points."""
 
-from dataclasses import replace
-from typing import cast
+from collections.abc import Sequence
+from typing import SupportsIndex, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete
-from bregjax._data_model import FunctionModel
-from bregjax._inputs import check_table
-from bregjax._problem import FamilyLike, Problem, build_leaves, evaluate, resolve
-from bregjax._typing import Array, DataLike, PyTree
+from bregjax._evaluation import build_leaves, evaluate
+from bregjax._geometry import FunctionGeometry
+from bregjax._problem import Problem, check_problem, unchecked
+from bregjax._typing import Array, PyTree
 from bregjax.clusters.base import ClusterModel
 from bregjax.clusters.merges import Merges
 from bregjax.convex._plain import straight
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy._steps import merge_costs, settled_along
 from bregjax.hierarchy.tree_costs import replay_costs
-from bregjax.smoothing import StatisticMap
 
 __all__ = ["cluster_cost", "merge_cost"]
 
+RowNumbers = SupportsIndex | Sequence[SupportsIndex] | np.ndarray
 
-def cluster_cost(
-    x: DataLike,
-    *,
-    family: FamilyLike,
-    smoothing: StatisticMap | None = None,
-    weights: DataLike | None = None,
-) -> Array:
-    """Cost of the rows as one cluster, φ(C) = Σ w_i B_f(τ_i, τ(C)), in nats.
 
-    The log-likelihood lost when all rows share one distribution. For a family it is
+def cluster_cost(problem: Problem, members: RowNumbers | None = None) -> Array:
+    """Cost of rows as one cluster, φ(C) = Σ w_i B_f(τ_i, τ(C)), in nats.
+
+    The log-likelihood lost when the rows share one distribution. For a family it is
     added up merge by merge, which telescopes to φ and does not cancel; for a convex
     function it is the definition, kinks included.
 
     Args:
-        x: Rows of the cluster, `[m, d]`.
-        family: As for `agglomerate`.
-        smoothing: A smoothing map, or None. (No "auto": a bandwidth belongs to a whole
-            sample, not to one cluster of it.)
-        weights: Positive weights, `[m]`; 1 each by default.
+        problem: Data, family, smoothing and weights. A bandwidth that "auto" chose is
+            that of the whole sample.
+        members: Numbers of the rows of the cluster, or booleans `[m]`; all rows if
+            None.
 
     Returns:
         Scalar: a NumPy float64 when everything is concrete and on a CPU.
 
     Raises:
-        ValueError: As `agglomerate` does.
+        ValueError: If `members` are no row numbers, come twice, or a row has no finite
+            cost.
+
+    Examples:
+        >>> problem = Problem([[0.0], [1.0], [5.0]], family="ward")
+        >>> print(cluster_cost(problem), cluster_cost(problem, [0, 1]))
+        7.0 0.25
 
     References:
         Telgarsky and Dasgupta (2012), Definition 3.2.
     """
-    _refuse_auto(smoothing)
-    problem = resolve(x, family, smoothing, weights)
-    return cast(Array, evaluate(_cluster_cost, problem)[()])
+    problem = check_problem(problem)
+    if members is None:
+        return cast(Array, evaluate(_cluster_cost, problem)[()])
+    part, numbers = _part(problem, "members", members)
+    return cast(Array, evaluate(_cluster_cost, part, numbers=(numbers,))[()])
 
 
 def merge_cost(
-    x_a: DataLike,
-    x_b: DataLike,
-    *,
-    family: FamilyLike,
-    smoothing: StatisticMap | None = None,
-    weights_a: DataLike | None = None,
-    weights_b: DataLike | None = None,
-    direct: bool = False,
+    problem: Problem, a: RowNumbers, b: RowNumbers, *, direct: bool = False
 ) -> Array:
     """Cost of merging two clusters of rows, Δ(A, B), in nats.
 
@@ -74,52 +69,43 @@ def merge_cost(
     differentiability, cancels where clusters are large, and may be negative at kinks.
 
     Args:
-        x_a: Rows of the first cluster, `[k, d]`.
-        x_b: Rows of the second, `[l, d]`.
-        family: As for `agglomerate`.
-        smoothing: A smoothing map, or None.
-        weights_a: Positive weights `[k]`; 1 each by default.
-        weights_b: Positive weights `[l]`; 1 each by default.
+        problem: Data, family, smoothing and weights.
+        a: Numbers of the rows of the first cluster, one or several, or booleans `[m]`.
+        b: Those of the second, which shares no row with the first.
         direct: Whether to take the definition.
 
     Returns:
         Scalar: a NumPy float64 when everything is concrete and on a CPU.
 
     Raises:
-        ValueError: As `agglomerate` does.
+        ValueError: If `a` or `b` are no row numbers, share one, or a row has no finite
+            cost.
         ArithmeticError: If the function has a kink at the mean of the union, and not
             `direct`.
+
+    Examples:
+        >>> problem = Problem([[0.0], [1.0], [5.0]], family="ward")
+        >>> print(merge_cost(problem, [0, 1], 2))
+        6.75
 
     References:
         Telgarsky and Dasgupta (2012), Definition 3.7 and Proposition 3.8.
     """
-    _refuse_auto(smoothing)
-    widths = [check_table(n, x)[1:] for n, x in (("x_a", x_a), ("x_b", x_b))]
-    if widths[0] != widths[1]:
+    problem = check_problem(problem)
+    part_a, numbers_a = _part(problem, "a", a)
+    part_b, numbers_b = _part(problem, "b", b)
+    shared = np.intersect1d(numbers_a, numbers_b)
+    if len(shared):
         raise ValueError(
-            "`x_a` and `x_b` must have the same columns; got rows of shapes "
-            f"{widths[0]} and {widths[1]}."
+            f"`a` and `b` must have no row in common; got row {shared[0]} in both."
         )
     if direct:
-        xp = np if is_concrete((x_a, x_b, weights_a, weights_b)) else jnp
-        both = lambda a, b: xp.concatenate([xp.asarray(a), xp.asarray(b)])
-        w_a = np.ones(np.shape(x_a)[0]) if weights_a is None else weights_a
-        w_b = np.ones(np.shape(x_b)[0]) if weights_b is None else weights_b
-        cost = lambda x, w: cluster_cost(
-            x, family=family, smoothing=smoothing, weights=w
-        )
-        union = cost(both(x_a, x_b), both(w_a, w_b))
-        return union - cost(x_a, w_a) - cost(x_b, w_b)
-    a = resolve(x_a, family, smoothing, weights_a)
-    b = resolve(x_b, family, smoothing, weights_b)
-    a, b = _beside_each_other(a, b)
-    if jax.tree.structure(a.data_model) != jax.tree.structure(b.data_model):
-        raise ValueError(
-            "`family` takes from the rows of each cluster what differs between them: "
-            f"{a.data_model} and {b.data_model}. Take it from all rows at once, "
-            "family=family.for_data(x)."
-        )
-    cost, is_straight = evaluate(_merge_cost, a, b)
+        both = np.concatenate([numbers_a, numbers_b])
+        parts = cluster_cost(problem, numbers_a) + cluster_cost(problem, numbers_b)
+        return cluster_cost(problem, both) - parts
+    cost, is_straight = evaluate(
+        _merge_cost, part_a, part_b, numbers=(numbers_a, numbers_b)
+    )
     if is_concrete((cost, is_straight)) and not is_straight:
         raise ArithmeticError(
             "`family` has a kink at the mean of the union, where Proposition 3.8 "
@@ -128,29 +114,42 @@ def merge_cost(
     return cast(Array, cost[()])
 
 
-def _beside_each_other(a: Problem, b: Problem) -> tuple[Problem, Problem]:
-    """Both in the arithmetic that the rows of both together need."""
-    stacked = lambda *parts: (np if is_concrete(parts) else jnp).concatenate(parts)
-    if np.shape(a.rows)[1:] != np.shape(b.rows)[1:]:
-        return a, b
-    rows, weights = stacked(a.rows, b.rows), stacked(a.weights, b.weights)
-    suited = lambda p: p.data_model.suited_to(rows, p.smoothing, weights)
-    return replace(a, data_model=suited(a)), replace(b, data_model=suited(b))
-
-
-def _refuse_auto(smoothing: StatisticMap | None) -> None:
-    if isinstance(smoothing, str):
+def _part(problem: Problem, name: str, rows: RowNumbers) -> tuple[Problem, np.ndarray]:
+    """The problem of some rows, and their numbers, `[k]`."""
+    m = problem.num_points
+    if not is_concrete(rows):
         raise TypeError(
-            f"`smoothing` must be a smoothing map or None here; got {smoothing!r}. A "
-            "bandwidth belongs to a whole sample: pass normal_reference(all_of_x)."
+            f"`{name}` must be known row numbers, static under jit; got a tracer."
         )
+    numbers = np.atleast_1d(np.asarray(rows))
+    if numbers.dtype == bool and numbers.shape == (m,):
+        numbers = np.flatnonzero(numbers)
+    whole = numbers.ndim == 1 and np.issubdtype(numbers.dtype, np.integer)
+    if not whole or not len(numbers):
+        raise ValueError(
+            f"`{name}` must be numbers of rows, one or several, or {m} booleans; got "
+            f"{rows!r}."
+        )
+    wrong = numbers[(numbers < 0) | (numbers >= m)]
+    if len(wrong):
+        raise ValueError(
+            f"`{name}` must be row numbers from 0 to {m - 1}; got {wrong[0]}."
+        )
+    values, counts = np.unique(numbers, return_counts=True)
+    if len(values) < len(numbers):
+        raise ValueError(
+            f"`{name}` must name each row once; got row {values[counts > 1][0]} twice. "
+            "Say so by its weight."
+        )
+    part = unchecked(problem, x=problem.x[numbers], weights=problem.weights[numbers])
+    return part, numbers
 
 
 def _cluster_cost(problem: Problem) -> Array:
     """φ of all rows."""
     model, leaves = build_leaves(problem)
-    if isinstance(problem.data_model, FunctionModel):
-        f = problem.data_model.function
+    if isinstance(problem.family, FunctionGeometry):
+        f = problem.family.function
         axes = tuple(range(-f.event_ndim, 0))
         weight = jnp.expand_dims(leaves.weight, axes)
         total = jnp.sum(weight * leaves.mean, axis=0, keepdims=True)
@@ -176,10 +175,10 @@ def _merge_cost(a: Problem, b: Problem) -> tuple[Array, Array]:
     _, leaves_b = build_leaves(b)
     union_a, union_b = _union(model, leaves_a), _union(model, leaves_b)
     smooth = jnp.ones((), bool)
-    if isinstance(a.data_model, FunctionModel):
+    if isinstance(a.family, FunctionGeometry):
         line = union_a.mean - union_b.mean
         centre = model.pool(union_a, union_b).mean
-        smooth = straight(a.data_model.function, centre, line) | jnp.all(line == 0)
+        smooth = straight(a.family.function, centre, line) | jnp.all(line == 0)
         smooth = jnp.all(smooth)
     return merge_costs(model, union_a, union_b)[0], smooth
 

@@ -5,18 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete
-from bregjax._problem import (
-    FamilyLike,
-    Problem,
+from bregjax._evaluation import (
     build_leaves,
     check_costs,
     check_leaves,
     evaluate,
     padded,
-    precision,
-    resolve,
-    working_copy,
+    working,
 )
+from bregjax._problem import Problem, check_problem
 from bregjax._typing import Array, DataLike, PyTree
 from bregjax.clusters.base import ClusterModel
 from bregjax.clusters.host_model import HostModel
@@ -31,7 +28,6 @@ from bregjax.hierarchy._search import take
 from bregjax.hierarchy._steps import cost, settled_along
 from bregjax.hierarchy._walk import problem_with
 from bregjax.hierarchy.dendrogram import Dendrogram
-from bregjax.smoothing import StatisticMap
 
 __all__ = [
     "children_of",
@@ -44,15 +40,8 @@ __all__ = [
 ]
 
 
-def replay(
-    tree: Dendrogram | DataLike,
-    x: DataLike,
-    *,
-    family: FamilyLike,
-    smoothing: StatisticMap | str | None = "auto",
-    weights: DataLike | None = None,
-) -> Array:
-    """Merge costs Δ of a given tree on given data, in nats, `[m − 1]`.
+def replay(problem: Problem, tree: Dendrogram | DataLike) -> Array:
+    """Merge costs Δ of a given tree under a problem, in nats, `[m − 1]`.
 
     Each is Σ_j w_j B_f(τ_j, mean) over the two parts of the merge (Proposition 3.8), in
     the form that does not cancel. Plain JAX: `jit`, `grad`, `jvp` and `vmap` apply,
@@ -69,32 +58,37 @@ def replay(
     see it.
 
     Args:
-        tree: A dendrogram, or its children `[m − 1, 2]`.
-        x: Rows `[m, d]`.
-        family: As for `agglomerate`.
-        smoothing: As for `agglomerate`.
-        weights: As for `agglomerate`; the tree's own are not used.
+        problem: Data, family, smoothing and weights: not necessarily those that the
+            tree was made of.
+        tree: A dendrogram, whose own costs and weights are not used, or its children
+            `[m − 1, 2]`.
 
     Returns:
         Costs `[m − 1]`: a NumPy array when everything is concrete, float64 on a CPU;
         else a JAX array.
 
     Raises:
-        ValueError: If the tree has another number of leaves than `x` has rows, or as
-            `agglomerate` does.
+        ValueError: If the tree has another number of leaves than the problem has rows,
+            or a row has no finite cost.
+        ArithmeticError: If a cost could not be computed.
+
+    Examples:
+        >>> problem = Problem([[0.0], [1.0], [5.0]], family="ward")
+        >>> print(replay(problem, [[1, 2], [0, 3]]))
+        [4. 3.]
     """
-    problem = resolve(x, family, smoothing, weights)
+    problem = check_problem(problem)
     m = problem.num_points
     children = children_of(tree, m)
     if not is_concrete((problem, children)):
         return evaluate(costs_along, problem, children)
-    with precision(problem):
+    with working(problem) as problem:
         host = host_of(problem)
         if host is not None:
             costs = _solved_costs(host, problem, np.asarray(children))
             check_costs(costs, children, problem)
             return costs  # pyright: ignore[reportReturnType]
-        full = padded(working_copy(problem))
+        full = padded(problem)
         model, leaves, codes = leaves_and_codes(full)
         check_leaves(np.asarray(codes)[:m], problem)
         extra = full.num_points - m
@@ -121,7 +115,7 @@ def children_of(tree: Dendrogram | DataLike, num_points: int) -> Array | np.ndar
     if np.shape(children) != (num_points - 1, 2):
         raise ValueError(
             f"`tree` must have {num_points - 1} merges for the {num_points} rows of "
-            f"`x`; got children of shape {np.shape(children)}."
+            f"the problem; got children of shape {np.shape(children)}."
         )
     if not is_concrete(children):
         return jnp.asarray(children)

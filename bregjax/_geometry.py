@@ -13,14 +13,14 @@ from bregjax.clusters.base import ClusterModel
 from bregjax.clusters.bregman_model import BregmanModel, MeanState, divergences_from
 from bregjax.convex import ConvexFunction, SquaredNorm
 
-__all__ = ["DataModel", "FunctionModel", "PrecisionError"]
+__all__ = ["FunctionGeometry", "Geometry", "PrecisionError"]
 
 
 class PrecisionError(ValueError):
     """Costs would have too few digits in the precision at hand."""
 
 
-class DataModel(abc.ABC):
+class Geometry(abc.ABC):
     """From rows of data to leaves. Exponential families are one kind of it."""
 
     @abc.abstractmethod
@@ -45,6 +45,11 @@ class DataModel(abc.ABC):
     @property
     def columnwise(self) -> bool:
         """Whether costs are sums over the columns of the data."""
+        return False
+
+    @property
+    def encodes(self) -> bool:
+        """Whether `as_rows` turns data into something else, such as codes of levels."""
         return False
 
     def for_data(self, x: DataLike) -> Self:
@@ -100,7 +105,7 @@ class DataModel(abc.ABC):
 
 @register_pytree
 @dataclass(frozen=True)
-class FunctionModel(DataModel):
+class FunctionGeometry(Geometry):
     """Rows clustered by the Bregman divergence of a convex function of rows.
 
     Attributes:
@@ -114,7 +119,7 @@ class FunctionModel(DataModel):
         """As the function is separable."""
         return self.function.separable
 
-    def for_data(self, x: DataLike) -> "FunctionModel":
+    def for_data(self, x: DataLike) -> "FunctionGeometry":
         """The model itself, once rows of `x` are known to be points of the function.
 
         Raises:

@@ -1,0 +1,238 @@
+"""Where computation begins: precision, padding, compiled cores, and their checks."""
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._checks import float_array, is_concrete, known_values
+from bregjax._inputs import range_fault
+from bregjax._problem import Problem, unchecked
+from bregjax._result import Result
+from bregjax._typing import Array, DataLike, PyTree
+from bregjax.clusters.base import ClusterModel
+from bregjax.families import Family
+from bregjax.families._explain import explain_failure
+
+Tree = TypeVar("Tree")
+
+__all__ = [
+    "build_leaves",
+    "check_costs",
+    "check_leaves",
+    "equal_rows",
+    "evaluate",
+    "leaf_codes",
+    "padded",
+    "smoothed_statistics",
+    "working",
+    "working_copy",
+]
+
+
+@contextlib.contextmanager
+def working(tree: Tree) -> Iterator[Tree]:
+    """Give a copy of a pytree to compute with, in the precision of the work.
+
+    Of known values: float64 on a CPU, whatever the caller's mode, and what is computed
+    stays known inside a caller's `jit`, of whose program it is a constant. Where some
+    values are unknown: as the caller has it.
+    """
+    with contextlib.ExitStack() as stack:
+        if is_concrete(tree):
+            stack.enter_context(known_values())
+            if jax.default_backend() == "cpu":
+                stack.enter_context(jax.enable_x64(True))
+        yield working_copy(tree)
+
+
+def working_copy(tree: Tree) -> Tree:
+    """Return the pytree with floating leaves in the precision at hand.
+
+    Known ones as NumPy arrays of float64, so that nothing compiles outside the jitted
+    cores and `jit` rounds them to what the mode allows; traced ones as JAX arrays of
+    the caller's precision.
+    """
+    concrete = is_concrete(tree)
+
+    def convert(leaf):
+        if not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
+            return np.asarray(leaf) if concrete else jnp.asarray(leaf)
+        return float_array(leaf) if concrete else jnp.asarray(leaf, dtype=float)
+
+    return jax.tree.map(convert, tree)
+
+
+def evaluate(
+    core: Callable[..., PyTree],
+    *args: PyTree,
+    numbers: Sequence[np.ndarray] = (),
+    **static: Hashable,
+) -> PyTree:
+    """`core(*args, **static)`; in float64 if all is concrete and on a CPU.
+
+    Compiled as one program; in steps, as the core has them, where costs are solved for
+    (see `ClusterModel.solves`). Concrete rows without a finite cost are refused.
+
+    Args:
+        core: A module-level function of pytrees, pure.
+        *args: The problem of `x`, perhaps one of `rows`, and arrays.
+        numbers: Where the problems are parts of `x`: the numbers of their rows.
+        **static: What shapes depend on.
+
+    Returns:
+        NumPy arrays when everything is concrete, else JAX's.
+
+    Raises:
+        ValueError: At the first row without a finite cost.
+    """
+    problems = [arg for arg in args if isinstance(arg, Problem)]
+    run = functools.partial(core, **static)
+    if not any(problem.family.cluster_model().solves for problem in problems):
+        run = _compiled(core, **static)
+    if not is_concrete(args):
+        return run(*working_copy(args))
+    with working(args) as args:
+        # A program of its own, run first: beside another's factorisations those of the
+        # leaves could lock up a CPU.
+        problems = [arg for arg in args if isinstance(arg, Problem)]
+        names = ("x",) * len(numbers) or ("x", "rows")
+        places = itertools.chain(numbers, itertools.repeat(None))
+        for name, problem, place in zip(names, problems, places, strict=False):
+            check_leaves(leaf_codes(problem), problem, name=name, numbers=place)
+        return jax.tree.map(np.asarray, run(*args))
+
+
+@functools.cache
+def _compiled(core: Callable[..., PyTree], **static: Hashable) -> Callable[..., PyTree]:
+    return jax.jit(functools.partial(core, **static))
+
+
+def leaf_codes(problem: Problem) -> Array:
+    """Result codes of the leaves, `[m]`."""
+    model = problem.family.cluster_model()
+    return _codes(problem) if model.solves else _compiled_codes(problem)
+
+
+def _codes(problem: Problem) -> Array:
+    model, leaves = build_leaves(problem)
+    return model.result(leaves)
+
+
+_compiled_codes = jax.jit(_codes)
+
+
+def padded(problem: Problem) -> Problem:
+    """Rows repeated up to the next of eight sizes an octave: compilations go by size.
+
+    At most an eighth more rows, and none below 16. For concrete problems.
+    """
+    m = problem.num_points
+    step = 2 ** max(int(np.floor(np.log2(m))) - 3, 0)
+    extra = -(-m // step) * step - m
+    grow = lambda a: np.concatenate([a, np.repeat(a[-1:], extra, axis=0)])
+    return unchecked(problem, x=grow(problem.x), weights=grow(problem.weights))
+
+
+def build_leaves(problem: Problem) -> tuple[ClusterModel, PyTree]:
+    """The cluster model and the states of its leaves, smoothed."""
+    model = problem.family.cluster_model()
+    return model, model.leaves(*smoothed_statistics(problem))
+
+
+@jax.jit
+def smoothed_statistics(problem: Problem) -> tuple[PyTree, Array]:
+    """Statistics `[m, ...]` and weights `[m]` of the rows, as smoothed."""
+    statistics = problem.family.leaf_statistics(problem.x)
+    if problem.smoothing is None:
+        return statistics, problem.weights
+    return problem.smoothing(statistics, problem.weights)
+
+
+def equal_rows(problem: Problem) -> np.ndarray:
+    """Numbers of rows, equal only where rows and weights are, `[m]`.
+
+    By a hash of the bits, then compared with the first row of that hash.
+    """
+    rows = np.asarray(problem.x, float).reshape(problem.num_points, -1)
+    table = np.column_stack([rows, np.asarray(problem.weights, float)]) + 0.0  # no −0
+    bits = table.view(np.uint64)
+    factors = np.random.default_rng(0).integers(0, 2**63, bits.shape[1], np.uint64)
+    hashes = np.sum((bits ^ (bits >> 29)) * (2 * factors + 1), axis=1)
+    _, first, label = np.unique(hashes, return_index=True, return_inverse=True)
+    same = np.all(table == table[first[label]], axis=1)
+    return np.where(same, label, len(first) + np.arange(len(table)))
+
+
+def check_leaves(
+    codes: DataLike,
+    problem: Problem,
+    *,
+    name: str = "x",
+    numbers: np.ndarray | None = None,
+) -> None:
+    """Raise ValueError at the first row whose cluster has no finite cost.
+
+    Args:
+        codes: Result codes of the leaves, `[m]`.
+        problem: Of the rows.
+        name: What the rows are called.
+        numbers: Their numbers there, `[m]`; 0, 1, … if None.
+    """
+    codes = np.asarray(codes)
+    bad = np.flatnonzero(codes != Result.CONVERGED)
+    if not len(bad):
+        return
+    family = type(problem.family).__name__
+    code = Result(int(codes[bad[0]]))
+    number = bad[0] if numbers is None else numbers[bad[0]]
+    fault = range_fault(problem.x, jnp.result_type(float))
+    if fault:
+        raise ValueError(
+            f"`{name}` has {len(bad)} of {len(codes)} rows without a finite cost under "
+            f"{family}, from row {number} on. {fault}"
+        )
+    smoothed = "as smoothed" if problem.smoothing is not None else "unsmoothed"
+    row = np.array2string(np.asarray(problem.x[bad[0]]), threshold=8, edgeitems=3)
+    usual = f"{code.sentence} {problem.family.smoothing_hint}."
+    raise ValueError(
+        f"`{name}` has {len(bad)} of {len(codes)} rows, {smoothed}, without a finite "
+        f"cost under {family}; the first is row {number}, {row} ({code.name}). "
+        f"{_explanation(problem) or usual}"
+    )
+
+
+def _explanation(problem: Problem) -> str:
+    """What is wrong with a ψ of the user's own, "" if nothing that is quick to see."""
+    if not isinstance(problem.family, Family):
+        return ""
+    return explain_failure(problem.family, problem.x) or ""
+
+
+def check_costs(costs: DataLike, children: DataLike, problem: Problem) -> None:
+    """Raise ArithmeticError at the first merge cost that could not be computed."""
+    costs = np.asarray(costs)
+    bad = np.flatnonzero(~np.isfinite(costs))
+    smallest = jnp.finfo(costs.dtype).tiny
+    if len(bad) or np.max(costs, initial=1e6 * smallest) <= 1e6 * smallest:
+        # Costs of 0 are right where all rows are equal, and no fault is found there.
+        fault = range_fault(problem.x, costs.dtype)
+        if fault:
+            raise ArithmeticError(f"Merge costs could not be computed. {fault}")
+    if len(bad):
+        pair = tuple(int(node) for node in np.asarray(children)[bad[0]])
+        usual = (
+            "`family.check(x)` tells more; smoothing or rescaling the statistics may "
+            "help."
+        )
+        raise ArithmeticError(
+            f"{len(bad)} of {len(costs)} merge costs could not be "
+            f"computed, the first that of nodes {pair}: the conjugate of "
+            f"{type(problem.family).__name__} did not converge on their union. "
+            f"{_explanation(problem) or usual}"
+        )

@@ -1,0 +1,62 @@
+"""Whether the merge costs of a tree are those of the problem that it meets."""
+
+import weakref
+
+import numpy as np
+
+from bregjax._checks import is_concrete
+from bregjax._problem import Problem
+from bregjax._typing import DataLike
+from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy.tree_costs import replay
+
+__all__ = ["check_same_problem", "compare_costs", "remember"]
+
+# Costs agree to a relative 1e-4 between precisions and devices; costs under a share of
+# the largest are rounding. Halved or doubled, no test of the suite decides otherwise.
+_RELATIVE = 1e-3
+_NEGLIGIBLE = 1e-5
+
+# The problem that each tree's costs are known to be of.
+_problem_of: weakref.WeakKeyDictionary[Dendrogram, weakref.ref[Problem]]
+_problem_of = weakref.WeakKeyDictionary()
+
+
+def remember(tree: Dendrogram, problem: Problem) -> None:
+    """Note that the costs of a tree are those of a problem."""
+    _problem_of[tree] = weakref.ref(problem)
+
+
+def check_same_problem(tree: Dendrogram | DataLike, problem: Problem) -> None:
+    """Raise ValueError where a tree brings merge costs of another problem.
+
+    Costs are computed again unless the tree is known to be of the problem. Nothing is
+    compared where values are traced, or where children alone are given.
+    """
+    if not isinstance(tree, Dendrogram) or not is_concrete((tree, problem)):
+        return
+    known = _problem_of.get(tree)
+    if known is not None and known() is problem:
+        return
+    compare_costs(tree, replay(problem, tree))
+    remember(tree, problem)
+
+
+def compare_costs(tree: Dendrogram, costs: DataLike) -> None:
+    """Raise ValueError at the merge whose cost is the farthest from that of `costs`."""
+    own, costs = np.asarray(tree.merge_costs), np.asarray(costs)
+    if not len(costs):
+        return
+    size = np.maximum(np.abs(own), costs)
+    excess = np.abs(own - costs) - _RELATIVE * size - _NEGLIGIBLE * np.max(size)
+    wrong = ~(excess <= 0)
+    if not np.any(wrong):
+        return
+    worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
+    raise ValueError(
+        f"`tree` has merge costs of another problem: {np.count_nonzero(wrong)} of "
+        f"{len(costs)} differ, most that of merge {worst}, {own[worst]:.6g} in the "
+        f"tree and {costs[worst]:.6g} under `problem`. Pass the problem that the tree "
+        "was made of (its family, smoothing and weights); or tree.children, to take "
+        "the merges alone."
+    )
