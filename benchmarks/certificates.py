@@ -45,7 +45,7 @@ if __name__ == "__main__":
         start = time.perf_counter()
         tree = bj.agglomerate(x, family=family, engine="windowed")
         middle = time.perf_counter()
-        found = bj.certify(tree, x, family=family)
+        found = bj.certify(bj.Problem(x, family=family), tree)
         end = time.perf_counter()
         print(
             f"| {family} | {len(x):,} | {middle - start:.1f} | {end - middle:.1f} "

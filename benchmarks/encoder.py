@@ -61,7 +61,7 @@ def train(x, key, *, steps, rate, batch, recluster_every, bandwidth, components)
         def loss(params):
             z = encoder(params, rows)
             likelihood = leave_one_out_log_likelihood(
-                children, whitened(z, z), num_clusters=CLUSTERS, **options
+                bj.Problem(whitened(z, z), **options), children, num_clusters=CLUSTERS
             )
             return -likelihood / len(rows)
 

@@ -21,6 +21,7 @@ from harness.own_potentials import (
     normal_column,
     von_mises_fisher,
 )
+from trees import merge_cost_of
 
 import bregjax as bj
 
@@ -123,24 +124,22 @@ CASES = {
 # What follows from a tree of 60 rows × 3, of the Gaussian written as one's own ψ.
 DERIVED = {
     "gradient of replay": lambda tree, x, options: jax.grad(
-        lambda x: jnp.sum(jnp.log(bj.replay(tree, x, **options)))
+        lambda x: jnp.sum(jnp.log(bj.replay(bj.Problem(x, **options), tree)))
     )(jnp.asarray(x)),
     "features of 60 rows": lambda tree, x, options: bj.dendrogram_features(
-        tree, x, num_features=5, **options
+        bj.Problem(x, **options), tree, num_features=5
     ),
     "soft assignments": lambda tree, x, options: bj.soft_assignments(
-        tree, x, num_clusters=5, **options
+        bj.Problem(x, **options), tree, num_clusters=5
     ),
-    "merge_cost of 5 rows and 4": lambda tree, x, options: bj.merge_cost(
+    "merge_cost of 5 rows and 4": lambda tree, x, options: merge_cost_of(
         x[:5], x[5:9], **options
     ),
     "tuning, 20 steps": lambda tree, x, options: bj.tune_smoothing(
-        x,
+        bj.Problem(x, smoothing=bj.adding(np.repeat([0.0, 0.1], 3)), **options),
         num_clusters=4,
-        smoothing=bj.adding(np.repeat([0.0, 0.1], 3)),
         max_steps=20,
         progress=False,
-        **options,
     ),
 }
 
@@ -168,7 +167,7 @@ def run(name, started):
         ratio = f"{again / seconds:.1f} × of {seconds:.3f}"
         if same:
             np.testing.assert_allclose(tree.merge_costs, other.merge_costs, rtol=1e-9)
-    found = bj.certify(tree, x, **options, sample=20)
+    found = bj.certify(bj.Problem(x, **options), tree, sample=20)
     print(
         f"| {name} | {info.engine} | {first:.1f} | {first_limit or ''} | {again:.3f} "
         f"| {ratio} | {again_limit or ''} | {found.relative:.0e} |",

@@ -53,7 +53,7 @@ def measure(family, m, n, shape):
     def loss(x, bandwidth, weights):
         smoothing = None if family == "poisson" else Blur(bandwidth)
         costs = bj.replay(
-            children, x, family=model, smoothing=smoothing, weights=weights
+            bj.Problem(x, family=model, smoothing=smoothing, weights=weights), children
         )
         return jnp.vdot(weigh, costs)
 

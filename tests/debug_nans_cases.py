@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from trees import merge_cost_of
 
-from bregjax import ExponentialFamily, replay
-from bregjax.hierarchy.costs import merge_cost
+from bregjax import ExponentialFamily, Problem, replay
 from bregjax.smoothing import blur
 
 X = np.array([[0.3, 1.0], [-1.2, 0.4], [2.0, -0.7], [0.9, 1.8]])
@@ -56,7 +56,7 @@ def _slopes(name):
 
     def total(x, weights):
         options = {"smoothing": smoothing, "weights": weights}
-        return replay(CHILDREN, x, family=family, **options).sum()
+        return replay(Problem(x, family=family, **options), CHILDREN).sum()
 
     return jax.grad(total, (0, 1))(jnp.asarray(x), jnp.ones(4))
 
@@ -75,7 +75,7 @@ def test_the_gradient_by_a_bandwidth():
     def total(bandwidth):
         smoothing = blur(bandwidth)
         return replay(
-            CHILDREN, X, family="diagonal_gaussian", smoothing=smoothing
+            Problem(X, family="diagonal_gaussian", smoothing=smoothing), CHILDREN
         ).sum()
 
     step = 1e-6
@@ -90,7 +90,7 @@ def test_the_cost_of_a_merge_by_weights_at_shared_zeros():
     a, b = jnp.asarray(COUNTS[[0, 2]]), jnp.asarray(COUNTS[[1]])
 
     def cost(weights):
-        return merge_cost(a, b, family="poisson", weights_a=weights)
+        return merge_cost_of(a, b, family="poisson", weights_a=weights)
 
     with _debug_nans():
         slopes = jax.grad(cost)(jnp.ones(2))

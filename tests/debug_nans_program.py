@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax import ExponentialFamily, agglomerate
+from bregjax import ExponentialFamily, Problem, agglomerate
 from bregjax._features import dendrogram_features
 from bregjax.hierarchy.certificate import certify
 from bregjax.smoothing import blur
@@ -37,10 +37,10 @@ def main():
         tree = agglomerate(COUNTS, engine="matrix", **given)
         other = agglomerate(COUNTS, engine="windowed", **given)
         np.testing.assert_allclose(other.merge_costs, tree.merge_costs, rtol=1e-9)
-        if certify(tree, COUNTS, **given).relative > 1e-6:
+        if certify(Problem(COUNTS, **given), tree).relative > 1e-6:
             raise SystemExit(f"{name} is not certified")
         features = dendrogram_features(
-            tree, COUNTS, COUNTS[:2], num_features=2, **given
+            Problem(COUNTS, **given), tree, COUNTS[:2], num_features=2
         )
         if not np.isfinite(features).all():
             raise SystemExit(f"{name} has infinite features")

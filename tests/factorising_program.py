@@ -45,7 +45,9 @@ if __name__ == "__main__":
     tree = bj.agglomerate(x, family="ward")
     repeat(
         "features",
-        lambda: bj.dendrogram_features(tree, x, family="gaussian", num_features=20),
+        lambda: bj.dendrogram_features(
+            bj.Problem(x, family="gaussian"), tree, num_features=20
+        ),
     )
 
     few = x[:403]  # no multiple of a block
@@ -53,7 +55,9 @@ if __name__ == "__main__":
 
     def likelihood(smoothing):
         return leave_one_out_log_likelihood(
-            tree, few, family="gaussian", num_clusters=8, smoothing=smoothing
+            bj.Problem(few, family="gaussian", smoothing=smoothing),
+            tree,
+            num_clusters=8,
         )
 
     smoothing = bj.normal_reference(few)
@@ -62,7 +66,7 @@ if __name__ == "__main__":
     repeat("its gradient", lambda: gradient(smoothing))
     repeat(
         "sampled tree",
-        lambda: bj.sample_tree(few[:40, :3], family="gaussian", key=0)[1],
+        lambda: bj.sample_tree(bj.Problem(few[:40, :3], family="gaussian"), key=0)[1],
     )
 
     start = np.concatenate([np.zeros(3), -np.eye(3).ravel() / 2])

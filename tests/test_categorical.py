@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hostile_cases import greedy, leaves_of
+from trees import merge_cost_of
 
 import bregjax as bj
 from bregjax.families import Categorical
@@ -76,10 +77,12 @@ def test_costs_are_entropies_of_counts(rng):
             total -= counts.sum() * np.sum(share * np.log(share))
         return total
 
-    cost = bj.cluster_cost(x, family="categorical", weights=weights)
+    cost = bj.cluster_cost(
+        bj.Problem(x, family="categorical", weights=weights, smoothing=None)
+    )
     np.testing.assert_allclose(cost, entropy(np.arange(9)), rtol=1e-13)
     family = Categorical().for_data(x)
-    merge = bj.merge_cost(
+    merge = merge_cost_of(
         x[:5], x[5:], family=family, weights_a=weights[:5], weights_b=weights[5:]
     )
     parts = entropy(np.arange(5)) + entropy(np.arange(5, 9))
@@ -117,7 +120,7 @@ def test_smoothing_towards_uniform_columns(x64):
 
     def height(amount):
         mixed = bj.mixing(uniform, amount)
-        return bj.cluster_cost(ROWS, family=family, smoothing=mixed)
+        return bj.cluster_cost(bj.Problem(ROWS, family=family, smoothing=mixed))
 
     tree = bj.agglomerate(ROWS, family=family, smoothing=smoothing)
     assert np.sum(tree.merge_costs) == pytest.approx(float(height(0.1)), rel=1e-13)
@@ -131,13 +134,21 @@ def test_smoothing_towards_uniform_columns(x64):
 
 def test_under_jit_rows_are_codes():
     family = Categorical(levels=tuple(tuple(range(3)) for _ in range(3)))
-    cost = jax.jit(lambda x: bj.cluster_cost(x, family=family))(jnp.asarray(ROWS))
+    cost = jax.jit(
+        lambda x: bj.cluster_cost(bj.Problem(x, family=family, smoothing=None))
+    )(jnp.asarray(ROWS))
     assert float(cost) == pytest.approx(np.sum(HEIGHTS), rel=1e-6)
     named = Categorical(levels=((3, 4), (0, 1), (0, 1)))
     with pytest.raises(TypeError, match=r"`x` must hold codes 0, 1, … where it is"):
-        jax.jit(lambda x: bj.cluster_cost(x, family=named))(jnp.asarray(ROWS))
+        jax.jit(lambda x: bj.cluster_cost(bj.Problem(x, family=named, smoothing=None)))(
+            jnp.asarray(ROWS)
+        )
     with pytest.raises(ValueError, match="`levels` must be given where `x` is traced"):
-        jax.jit(lambda x: bj.cluster_cost(x, family=Categorical()))(jnp.asarray(ROWS))
+        jax.jit(
+            lambda x: bj.cluster_cost(
+                bj.Problem(x, family=Categorical(), smoothing=None)
+            )
+        )(jnp.asarray(ROWS))
 
 
 def test_densities_are_shares_of_levels(x64):
@@ -175,7 +186,7 @@ def test_entries_that_are_no_levels(x, levels, message):
 
 def test_clusters_of_different_levels_are_no_pair():
     with pytest.raises(ValueError, match=r"family=family.for_data\(x\)"):
-        bj.merge_cost([["a"]], [["b"]], family=Categorical())
+        merge_cost_of([["a"]], [["b"]], family=Categorical())
 
 
 def test_the_doctor_takes_names():

@@ -7,6 +7,7 @@ import reference
 from hostile_cases import ORDINARY
 from trees import random_tree
 
+from bregjax import Problem
 from bregjax.families import FAMILIES
 from bregjax.hierarchy import agglomerate, certify, cluster_cost
 from bregjax.hierarchy._windowed.range_max import RangeMax
@@ -31,7 +32,7 @@ def test_excess_is_the_worst_of_all_steps(family, weighted, rng):
     points = reference.statistics(family, x)
     f = reference.FUNCTIONS[family]
     tree = _nearly_greedy(x, family, rng) if weighted else random_tree(rng, M)
-    found = certify(tree.children, x, family=family, weights=weights)
+    found = certify(Problem(x, family=family, weights=weights), tree.children)
     worst = reference.excess(f, points, weights, tree.children)
     np.testing.assert_allclose(found.excess, worst, rtol=1e-9)
     assert found.excess > 0
@@ -50,7 +51,7 @@ def _nearly_greedy(x, family, rng):
 def test_the_pair_is_the_one_that_costs_too_little(rng):
     x = rng.gamma(2.0, size=(M, 2))
     tree = random_tree(rng, M)
-    found = certify(tree.children, x, family="poisson")
+    found = certify(Problem(x, family="poisson"), tree.children)
     assert found.pair is not None
     first, second = found.pair
     costs = [poisson_cost(x, tree, *pair) for pair in tree.children]
@@ -76,7 +77,7 @@ def test_greedy_trees_are_certified(name, rng):
     case = ORDINARY[name]
     x = case.rows(rng, M)
     tree = agglomerate(x, family=case.family, engine="windowed")
-    found = certify(tree, x, family=case.family)
+    found = certify(Problem(x, family=case.family), tree)
     assert found.excess <= 1e-12 * tree.merge_costs.max()
     assert found.holds(1e-9)
     assert found.num_pairs == (M - 1) ** 2
@@ -85,10 +86,10 @@ def test_greedy_trees_are_certified(name, rng):
 def test_the_order_of_merges_counts():
     """By hand: pairs at distance 1 and 2, the dearer merged first; Δ = 1/4 and 1."""
     x = np.array([[0.0], [1.0], [10.0], [12.0]])
-    right = certify([[0, 1], [2, 3], [4, 5]], x, family="ward")
+    right = certify(Problem(x, family="ward"), [[0, 1], [2, 3], [4, 5]])
     assert right.holds()
     assert right.pair is None
-    wrong = certify([[2, 3], [0, 1], [4, 5]], x, family="ward")
+    wrong = certify(Problem(x, family="ward"), [[2, 3], [0, 1], [4, 5]])
     np.testing.assert_allclose([wrong.excess, wrong.relative], 0.75)
     assert wrong.pair in ((0, 1), (1, 0))
     assert wrong.holds(0.75)
@@ -100,7 +101,7 @@ def test_inversions_are_no_fault():
     x = np.array([[5, 0], [0, 7], [11, 9]])
     tree = agglomerate(x, family="poisson")
     assert tree.num_inversions() == 1
-    found = certify(tree, x, family="poisson")
+    found = certify(Problem(x, family="poisson"), tree)
     assert (found.excess, found.pair) == (0, None)
     assert found.holds(1e-15)
 
@@ -125,7 +126,7 @@ def _whole(high):
 )
 def test_ties_may_be_broken_in_any_way(family, x, engine):
     tree = agglomerate(x, family=family, engine=engine)
-    found = certify(tree, x, family=family)
+    found = certify(Problem(x, family=family), tree)
     assert found.relative <= 1e-10
     assert found.holds(1e-10)
 
@@ -134,44 +135,48 @@ def test_a_sample_of_nodes(rng):
     x = rng.gamma(2.0, size=(M, 2))
     tree = random_tree(rng, M)
     options = {"x": x, "family": "poisson"}
-    whole = certify(tree.children, **options)
-    parts = [certify(tree.children, sample=7, seed=s, **options) for s in range(60)]
+    whole = certify(Problem(**options), tree.children)
+    parts = [
+        certify(Problem(**options), tree.children, sample=7, key=s) for s in range(60)
+    ]
     assert all(part.excess <= whole.excess for part in parts)
     assert max(part.excess for part in parts) == whole.excess
     assert len({part.excess for part in parts}) > 5
     assert all(7 <= part.num_pairs < whole.num_pairs for part in parts)
     mean = np.mean([part.num_pairs for part in parts])
     assert abs(mean / whole.num_pairs - 7 / (2 * M - 2)) < 0.05
-    assert certify(tree.children, sample=7, seed=3, **options) == parts[3]
-    assert certify(tree.children, sample=10 * M, **options) == whole
+    assert certify(Problem(**options), tree.children, sample=7, key=3) == parts[3]
+    assert certify(Problem(**options), tree.children, sample=10 * M) == whole
 
 
 def test_the_costs_of_a_tree_are_checked_by_their_sum(rng):
     x = rng.gamma(2.0, size=(M, 2))
     weights = rng.uniform(1, 5, M)
     tree = agglomerate(x, family="exponential", weights=weights)
-    found = certify(tree, x, family="exponential", weights=weights)
-    whole = cluster_cost(x, family="exponential", weights=weights)
+    found = certify(Problem(x, family="exponential", weights=weights), tree)
+    whole = cluster_cost(
+        Problem(x, family="exponential", weights=weights, smoothing=None)
+    )
     np.testing.assert_allclose(found.cost_of_all, whole, rtol=1e-12)
     np.testing.assert_allclose(found.sum_of_costs, tree.merge_costs.sum(), rtol=1e-15)
     assert found.holds(1e-12)
     false = Dendrogram(tree.children, tree.merge_costs * (1 + 1e-6), weights)
-    found = certify(false, x, family="exponential", weights=weights)
+    found = certify(Problem(x, family="exponential", weights=weights), false)
     np.testing.assert_allclose(found.sum_error, 1e-6, rtol=1e-6)
     assert not found.holds()
     assert found.excess == 0
 
 
 def test_few_points_and_equal_ones():
-    one = certify(np.zeros((0, 2), int), [[2.0]], family="poisson")
+    one = certify(Problem([[2.0]], family="poisson"), np.zeros((0, 2), int))
     assert (one.excess, one.num_pairs, one.cost_of_all) == (0, 0, 0)
     assert one.holds(0)
-    two = certify([[0, 1]], [[2.0], [3.0]], family="poisson")
+    two = certify(Problem([[2.0], [3.0]], family="poisson"), [[0, 1]])
     assert (two.excess, two.num_pairs) == (0, 1)
-    equal = certify([[0, 1], [2, 3], [4, 5]], np.ones((4, 2)), family="ward")
+    equal = certify(Problem(np.ones((4, 2)), family="ward"), [[0, 1], [2, 3], [4, 5]])
     assert (equal.excess, equal.relative, equal.sum_error) == (0, 0, 0)
     assert equal.holds(0)
-    late = certify([[0, 2], [1, 3]], [[0.0], [0.0], [1.0]], family="ward")
+    late = certify(Problem([[0.0], [0.0], [1.0]], family="ward"), [[0, 2], [1, 3]])
     assert (late.excess, late.pair) == (0.25, (0, 1))
 
 
@@ -179,7 +184,7 @@ def test_chunks_of_steps_leave_no_pair_out(rng):
     """More steps than one chunk; one wrong merge late and one early are both found."""
     x = rng.normal(size=(700, 2))
     tree = agglomerate(x, family="ward")
-    assert certify(tree, x, family="ward").holds(1e-12)
+    assert certify(Problem(x, family="ward"), tree).holds(1e-12)
     for step in (3, 300, 600):
         children = tree.children.copy()
         swapped = children[[step + 1, step]]
@@ -189,7 +194,7 @@ def test_chunks_of_steps_leave_no_pair_out(rng):
         children[[step, step + 1]] = swapped
         later = children[step + 2 :]
         children[step + 2 :] = np.vectorize(lambda n, r=renamed: r.get(n, n))(later)
-        found = certify(children, x, family="ward")
+        found = certify(Problem(x, family="ward"), children)
         gap = tree.merge_costs[step + 1] - tree.merge_costs[step]
         np.testing.assert_allclose(found.excess, gap, rtol=1e-6)
 
@@ -198,15 +203,15 @@ def test_errors(rng):
     x = rng.normal(size=(4, 2))
     children = np.array([[0, 1], [2, 3], [4, 5]])
     with pytest.raises(ValueError, match=r"3 merges for the 4 rows.*\(2, 2\)"):
-        certify(children[:2], x, family="ward")
+        certify(Problem(x, family="ward"), children[:2])
     with pytest.raises(ValueError, match="`tree` must hold the merges.*row 1 merges"):
-        certify([[0, 1], [1, 2], [4, 5]], x, family="ward")
+        certify(Problem(x, family="ward"), [[0, 1], [1, 2], [4, 5]])
     with pytest.raises(ValueError, match="`sample` must be positive.*got 0"):
-        certify(children, x, family="ward", sample=0)
+        certify(Problem(x, family="ward"), children, sample=0)
     with pytest.raises(ValueError, match="outside jit"):
-        jax.jit(lambda x: certify(children, x, family="ward").excess)(x)
+        jax.jit(lambda x: certify(Problem(x, family="ward"), children).excess)(x)
     with pytest.raises(ValueError, match="smoothing|adding"):
-        certify(children, np.zeros((4, 2)), family="exponential")
+        certify(Problem(np.zeros((4, 2)), family="exponential"), children)
 
 
 def test_range_maxima(rng):
@@ -239,7 +244,7 @@ def test_many_points(family, rng):
     m = 1500
     x = _rows(family, rng, m)
     tree = agglomerate(x, family=family, engine="windowed")
-    found = certify(tree, x, family=family)
+    found = certify(Problem(x, family=family), tree)
     assert found.num_pairs == (m - 1) ** 2
     assert found.relative <= 1e-9
     assert found.sum_error <= 1e-10
@@ -249,7 +254,7 @@ def test_many_points(family, rng):
 def test_very_many_points(rng):
     x = _rows("ward", rng, 10_000)
     tree = agglomerate(x, family="ward")
-    found = certify(tree, x, family="ward")
+    found = certify(Problem(x, family="ward"), tree)
     assert found.num_pairs == 9_999**2
     assert found.relative <= 1e-9
     assert found.sum_error <= 1e-11

@@ -53,8 +53,8 @@ def test_normal_columns_are_the_built_in(rng):
     same = bj.agglomerate(x, family="diagonal_gaussian", smoothing=bj.blur(H))
     np.testing.assert_array_equal(tree.children, same.children)
     np.testing.assert_allclose(tree.merge_costs, same.merge_costs, rtol=1e-11)
-    assert bj.certify(tree, x, family=family).holds(1e-10)
-    costs = bj.replay(tree, x, family=family)
+    assert bj.certify(bj.Problem(x, family=family), tree).holds(1e-10)
+    costs = bj.replay(bj.Problem(x, family=family), tree)
     np.testing.assert_allclose(costs, tree.merge_costs, rtol=1e-10)
 
 
@@ -79,7 +79,9 @@ def test_parameters_of_each_column(rng):
     family = bj.Columnwise(COUNTS, params=dispersion)
     tree = bj.agglomerate(x, family=family)
     by_column = [
-        bj.replay(tree, x[:, [j]], family=bj.Columnwise(COUNTS.with_params(r)))
+        bj.replay(
+            bj.Problem(x[:, [j]], family=bj.Columnwise(COUNTS.with_params(r))), tree
+        )
         for j, r in enumerate(dispersion)
     ]
     np.testing.assert_allclose(tree.merge_costs, sum(by_column), rtol=1e-9, atol=1e-12)
@@ -111,7 +113,7 @@ def test_gradients_by_data_and_parameters(rng, x64):
 
     def loss(x, dispersion):
         family = bj.Columnwise(COUNTS, params=dispersion)
-        return jnp.sum(loads * bj.replay(tree, x, family=family))
+        return jnp.sum(loads * bj.replay(bj.Problem(x, family=family), tree))
 
     r = jnp.array([1.5, 4.0])
     by_x, by_r = jax.jit(jax.grad(loss, argnums=(0, 1)))(jnp.asarray(x), r)

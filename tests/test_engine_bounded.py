@@ -11,7 +11,7 @@ import pytest
 import reference
 from own_potentials import diagonal_gaussian, negative_binomial, von_mises_fisher
 
-from bregjax import ExponentialFamily, agglomerate, blur, certify, replay
+from bregjax import ExponentialFamily, Problem, agglomerate, blur, certify, replay
 from bregjax.clusters._natural.host import NaturalHost
 from bregjax.clusters.host_model import HostModel
 from bregjax.hierarchy._engine_bounded import bounded, exhaustive
@@ -174,7 +174,7 @@ def test_own_gaussians_are_the_built_in(rng):
     slow = agglomerate(x[:12], family=family, engine="recompute")
     fast = agglomerate(x[:12], family=family, engine="matrix")
     np.testing.assert_array_equal(slow.children, fast.children)
-    certificate = certify(tree, x, family=family)
+    certificate = certify(Problem(x, family=family), tree)
     assert certificate.holds(1e-10)
 
 
@@ -192,7 +192,7 @@ def test_own_counts_with_zeros(rng):
         tree.children,
     )  # fmt: skip
     assert excess < 1e-9
-    assert certify(tree, x, family=own, weights=weights).holds(1e-9)
+    assert certify(Problem(x, family=own, weights=weights), tree).holds(1e-9)
 
 
 def test_near_duplicates_far_from_the_origin_keep_their_order(rng):
@@ -211,7 +211,7 @@ def test_directions_on_a_sphere(rng):
     x = 0.9 * x / np.linalg.norm(x, axis=1, keepdims=True)
     own = ExponentialFamily(von_mises_fisher, identity, np.full(3, 0.1))
     tree = agglomerate(x, family=own)
-    assert certify(tree, x, family=own).holds(1e-10)
+    assert certify(Problem(x, family=own), tree).holds(1e-10)
 
 
 def test_windowed_by_a_table_gives_the_same_tree(rng):
@@ -223,7 +223,7 @@ def test_windowed_by_a_table_gives_the_same_tree(rng):
     assert info.windowed is not None
     costs = np.sort(tree.merge_costs), np.sort(other.merge_costs)
     np.testing.assert_allclose(*costs, rtol=1e-9, atol=1e-12)
-    assert certify(other, x, family=own).holds(1e-9)
+    assert certify(Problem(x, family=own), other).holds(1e-9)
 
 
 def sum_exp(theta):
@@ -238,9 +238,9 @@ def test_rare_events_of_large_weight(scale, rng):
     own = ExponentialFamily(sum_exp, identity, np.zeros(1), separable=True)
     for engine in ("matrix", "windowed"):
         tree = agglomerate(x, family=own, weights=weights, engine=engine)
-        same = replay(tree, x, family="poisson", weights=weights)
+        same = replay(Problem(x, family="poisson", weights=weights), tree)
         np.testing.assert_allclose(tree.merge_costs, same, rtol=1e-9, atol=1e-13)
-        assert certify(tree, x, family="poisson", weights=weights).holds(1e-9)
+        assert certify(Problem(x, family="poisson", weights=weights), tree).holds(1e-9)
 
 
 @pytest.mark.parametrize("engine", ["matrix", "recompute", "windowed"])
@@ -280,7 +280,7 @@ def test_a_certificate_takes_no_cost_for_granted(rng, monkeypatch):
 
     monkeypatch.setattr(NaturalHost, "search_costs", failing)
     with pytest.raises(ArithmeticError, match="could not be computed"):
-        certify(tree, x, family=own)
+        certify(Problem(x, family=own), tree)
 
 
 MEMORY = r"""

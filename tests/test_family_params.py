@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bregjax import ExponentialFamily, agglomerate, replay
+from bregjax import ExponentialFamily, Problem, agglomerate, replay
 
 X = np.array([[1.0, 2.0], [2.0, 7.0], [4.0, 3.0], [9.0, 5.0], [6.0, 8.0]])
 
@@ -63,14 +63,14 @@ def test_modules_with_functions_in_them_are_parameters(x64):
     np.testing.assert_allclose(tree.merge_costs, poisson.merge_costs / 2, rtol=1e-10)
 
     def total(weight):
-        costs = replay(tree, X, family=_family(weight), smoothing=None)
+        costs = replay(Problem(X, family=_family(weight), smoothing=None), tree)
         return costs.sum()
 
     # Σ μ log(rμ/rc) does not depend on r at all.
     slope = jax.grad(total)(jnp.array(2.0))
     assert abs(slope) < 1e-9
     scaled = lambda weight: jnp.sum(
-        replay(tree, X * weight, family=_family(weight), smoothing=None)
+        replay(Problem(X * weight, family=_family(weight), smoothing=None), tree)
     )
     np.testing.assert_allclose(jax.grad(scaled)(2.0), tree.merge_costs.sum(), rtol=1e-8)
 

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist, squareform
+from trees import merge_cost_of
 
 import bregjax as bj
 from bregjax import _soft_trees as soft_trees
@@ -119,7 +120,7 @@ def test_masks_are_refused_wherever_data_enter():
         bj.dendrogram_purity(TREE, masked([0, 0, 1, 1], 0))
     options = {"family": "ward", "num_features": 1}
     with pytest.raises(ValueError, match="`rows` must have no masked"):
-        bj.dendrogram_features(TREE, X[:4], hidden, **options)
+        bj.dendrogram_features(bj.Problem(X[:4], **options), TREE, hidden)
 
 
 def test_a_mask_that_hides_nothing_is_none():
@@ -181,7 +182,11 @@ def test_a_bandwidth_without_variances_names_the_family():
         with pytest.raises(TypeError, match=f"needs a Gaussian family.*; {name} has"):
             bj.agglomerate(np.abs(X), family=family, smoothing=bj.blur(0.5))
     with pytest.raises(TypeError, match="; SphericalGaussian has none"):
-        jax.jit(lambda x: bj.cluster_cost(x, family="ward", smoothing=bj.blur(1.0)))(X)
+        jax.jit(
+            lambda x: bj.cluster_cost(
+                bj.Problem(x, family="ward", smoothing=bj.blur(1.0))
+            )
+        )(X)
 
 
 # Memory
@@ -202,10 +207,12 @@ def test_trees_at_random_say_what_memory_they_take(monkeypatch):
         r"`sample_tree` needs 228\.0 GiB for 60,000 points and 1\.0 GiB .* 3,554 p"
     )
     with pytest.raises(ValueError, match=message):
-        bj.sample_tree(np.zeros((60_000, 1)), family="ward", key=0)
+        bj.sample_tree(bj.Problem(np.zeros((60_000, 1)), family="ward"), key=0)
     chain = np.zeros((59_999, 2), np.int32)
     with pytest.raises(ValueError, match="`sequence_log_prob` needs 228.0 GiB"):
-        soft_trees.sequence_log_prob(chain, np.zeros((60_000, 1)), family="ward")
+        soft_trees.sequence_log_prob(
+            bj.Problem(np.zeros((60_000, 1)), family="ward"), chain
+        )
 
 
 # What is taken for data, and is something made of data
@@ -276,7 +283,7 @@ def test_cuts_by_arrays():
 @pytest.mark.parametrize("direct", [False, True])
 def test_parts_with_other_columns_are_refused(direct):
     with pytest.raises(ValueError, match=r"same columns; got .*\(2,\) and \(1,"):
-        bj.merge_cost(X, X[:, :1], family="ward", direct=direct)
+        merge_cost_of(X, X[:, :1], family="ward", direct=direct)
 
 
 @pytest.mark.parametrize("kind", [bj.adding, bj.mixing, bj.pseudo_count])
@@ -287,7 +294,9 @@ def test_a_centre_of_plain_numbers_is_none_for_gaussians(kind):
 
 def test_many_trees_at_random_say_what_memory_they_take(monkeypatch):
     monkeypatch.setattr(soft_trees, "available_memory", lambda: 2.0**20)
-    draw = lambda key: bj.sample_tree(np.zeros((40, 1)), family="ward", key=key)[1]
+    draw = lambda key: bj.sample_tree(
+        bj.Problem(np.zeros((40, 1)), family="ward"), key=key
+    )[1]
     keys = jax.random.split(jax.random.key(0), (4, 5))
     with pytest.raises(ValueError, match="`sample_tree` needs .* for 40 points"):
         jax.eval_shape(jax.vmap(jax.vmap(draw)), keys)

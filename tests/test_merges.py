@@ -9,6 +9,7 @@ import pytest
 from family_cases import FAMILIES, smoothed_leaves
 from trees import chain, leaf_sets, random_tree
 
+from bregjax import Problem
 from bregjax.clusters.base import ClusterModel
 from bregjax.clusters.merges import Merges
 from bregjax.families import NaturalModel
@@ -165,7 +166,7 @@ def test_reverse_mode_keeps_no_copy_a_merge(rng, x64):
         x = jnp.asarray(rng.normal(size=(m, 20)))
         children = jnp.asarray(chain(m).children)
         weighed = lambda x, c=children, m=m: jnp.vdot(
-            jnp.arange(m - 1.0), replay(c, x, family="diagonal_gaussian")
+            jnp.arange(m - 1.0), replay(Problem(x, family="diagonal_gaussian"), c)
         )
         compiled = jax.jit(jax.grad(weighed)).lower(x).compile()
         analysis: Any = compiled.memory_analysis()
@@ -179,5 +180,5 @@ def test_an_inverted_tree_of_counts(rng):
     x = rng.poisson(2.0, size=(40, 5)).astype(float)
     tree = agglomerate(x, family="poisson")
     np.testing.assert_allclose(
-        replay(tree, x, family="poisson"), tree.merge_costs, rtol=1e-12
+        replay(Problem(x, family="poisson"), tree), tree.merge_costs, rtol=1e-12
     )

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
+from trees import merge_cost_of
 
 import bregjax as bj
 from bregjax._checks import values_behind
@@ -73,7 +74,9 @@ def test_costs_of_narrow_bandwidths(h):
     np.testing.assert_allclose(tree.merge_costs, expected, rtol=1e-9)
     costs = replay(tree, ROWS, smoothing=bj.blur(h))
     np.testing.assert_allclose(costs, expected, rtol=1e-9)
-    certificate = bj.certify(tree, ROWS, family="gaussian", smoothing=bj.blur(h))
+    certificate = bj.certify(
+        bj.Problem(ROWS, family="gaussian", smoothing=bj.blur(h)), tree
+    )
     assert certificate.holds()
 
 
@@ -92,7 +95,9 @@ def test_engines_agree(engine):
     x = np.random.default_rng(2).normal(size=(40, 3))
     smoothing = bj.blur(1e-6)
     tree = agglomerate(x, smoothing=smoothing, engine=engine)
-    assert bj.certify(tree, x, family="gaussian", smoothing=smoothing).holds()
+    assert bj.certify(
+        bj.Problem(x, family="gaussian", smoothing=smoothing), tree
+    ).holds()
     other = agglomerate(x, smoothing=smoothing)
     np.testing.assert_array_equal(tree.children, other.children)
 
@@ -167,11 +172,13 @@ def test_derivatives_with_and_without_roots():
         def loss(arguments, roots):
             x, h, weights = arguments
             costs = bj.replay(
+                bj.Problem(
+                    x,
+                    family=bj.Gaussian(roots=roots),
+                    smoothing=bj.blur(h),
+                    weights=weights,
+                ),
                 tree,
-                x,
-                family=bj.Gaussian(roots=roots),
-                smoothing=bj.blur(h),
-                weights=weights,
             )
             return ORDER @ costs
 
@@ -215,7 +222,7 @@ def test_densities_of_narrow_clusters():
 def test_two_clusters_that_lie_far_apart():
     """Each is narrow for itself: what matters is the range of both."""
     a, b, h = ROWS[:4] * 1e-3, ROWS[4:] * 1e-3 + 1, 1e-6
-    cost = bj.merge_cost(a, b, family="gaussian", smoothing=bj.blur(h))
+    cost = merge_cost_of(a, b, family="gaussian", smoothing=bj.blur(h))
     x = np.concatenate([a, b])
     with mp.workdps(60):
         rows = [[mp.mpf(value) for value in row] for row in x]
@@ -308,7 +315,8 @@ def test_what_the_user_says_of_roots_is_done():
         tree = agglomerate(ROWS, smoothing=bj.blur(1e-6))
         traced = jax.jit(
             lambda h: bj.replay(
-                tree, ROWS, family=bj.Gaussian(roots=True), smoothing=bj.blur(h)
+                bj.Problem(ROWS, family=bj.Gaussian(roots=True), smoothing=bj.blur(h)),
+                tree,
             )
         )
         np.testing.assert_allclose(traced(1e-6), tree.merge_costs, rtol=1e-9)
@@ -326,11 +334,11 @@ def test_a_mesh_implies_the_windowed_engine_also_on_one_device():
 def test_tuning_from_far_below(rng):
     x = np.concatenate([rng.normal(size=(20, 2)), 0.3 * rng.normal(size=(20, 2)) + 3])
     found = bj.tune_smoothing(
-        x, family="gaussian", num_clusters=2, smoothing=bj.blur(1e-7)
+        bj.Problem(x, family="gaussian", smoothing=bj.blur(1e-7)), num_clusters=2
     )
-    assert 1e-2 < found.smoothing.bandwidth < 1
+    assert 1e-2 < found.problem.smoothing.bandwidth < 1
     certificate = bj.certify(
-        found.tree, x, family="gaussian", smoothing=found.smoothing
+        bj.Problem(x, family="gaussian", smoothing=found.problem.smoothing), found.tree
     )
     assert certificate.holds()
 
@@ -354,7 +362,8 @@ def test_tuning_ends_where_digits_do(rng):
     center = Moments(jnp.zeros(2), jnp.eye(2))
     with pytest.warns(UserWarning, match="floor"):
         found = bj.tune_smoothing(
-            x, family="gaussian", num_clusters=2, smoothing=bj.adding(center, 1e-14)
+            bj.Problem(x, family="gaussian", smoothing=bj.adding(center, 1e-14)),
+            num_clusters=2,
         )
     assert found.result == Result.BOUNDARY
     assert np.isfinite(found.value)

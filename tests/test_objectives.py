@@ -9,7 +9,9 @@ import pytest
 import scipy.stats
 from scipy import optimize, special
 from test_replay import difference
+from trees import merge_cost_of
 
+from bregjax import Problem
 from bregjax._features import dendrogram_features, soft_assignments
 from bregjax.families import (
     Bernoulli,
@@ -24,7 +26,7 @@ from bregjax.families import (
     SphericalGaussian,
 )
 from bregjax.hierarchy.agglomeration import agglomerate
-from bregjax.hierarchy.costs import cluster_cost, merge_cost
+from bregjax.hierarchy.costs import cluster_cost
 from bregjax.objectives import (
     classification_loss,
     cut_cost,
@@ -170,18 +172,18 @@ def test_likelihoods_against_scipy(name, rng):
     options = {"family": family, "smoothing": smoothing}
     tree = agglomerate(x, **options)
     labels = tree.cut(num_clusters=K)
-    got = held_out_log_likelihood(tree, x, rows, num_clusters=K, **options)
+    got = held_out_log_likelihood(Problem(x, **options), tree, rows, num_clusters=K)
     expected = mixture_by_scipy(name, x, rows, labels).sum()
     np.testing.assert_allclose(got, expected, rtol=1e-10)
     for k in (1, K, M) if name == "gaussian" else (K,):
         labels = tree.cut(num_clusters=k)
-        got = leave_one_out_log_likelihood(tree, x, num_clusters=k, **options)
+        got = leave_one_out_log_likelihood(Problem(x, **options), tree, num_clusters=k)
         expected = sum(
             mixture_by_scipy(name, x, x[i : i + 1], labels, left_out=i)[0]
             for i in range(M)
         )
         np.testing.assert_allclose(got, expected, rtol=1e-9)
-    shares = soft_assignments(tree, x, rows, num_clusters=K, **options)
+    shares = soft_assignments(Problem(x, **options), tree, rows, num_clusters=K)
     np.testing.assert_allclose(shares.sum(1), 1, rtol=1e-12)
     log_parts = np.stack(
         [
@@ -216,11 +218,15 @@ def test_gradients(name, rng, x64):
     def loss(x, weights, leaves):
         model, map_ = leaves
         options = {"family": model, "smoothing": map_, "weights": weights}
-        one = leave_one_out_log_likelihood(children, x, num_clusters=K, **options)
-        two = held_out_log_likelihood(children, x, x, num_clusters=K, **options)
-        features = dendrogram_features(children, x, num_features=4, **options)
+        one = leave_one_out_log_likelihood(
+            Problem(x, **options), children, num_clusters=K
+        )
+        two = held_out_log_likelihood(
+            Problem(x, **options), children, x, num_clusters=K
+        )
+        features = dendrogram_features(Problem(x, **options), children, num_features=4)
         shares = soft_assignments(
-            children, x, num_clusters=K, temperature=2.0, **options
+            Problem(x, **options), children, num_clusters=K, temperature=2.0
         )
         return (
             one + 0.3 * two + jnp.vdot(mixed, features) + jnp.vdot(mixed[:, :K], shares)
@@ -252,11 +258,11 @@ def test_features_are_merge_costs(name, rng):
     x, rows = draw(rng).astype(float), draw(rng)[:3].astype(float)
     options = {"family": family, "smoothing": smoothing}
     tree = agglomerate(x, **options)
-    features = dendrogram_features(tree, x, rows, num_features=4, **options)
+    features = dendrogram_features(Problem(x, **options), tree, rows, num_features=4)
     assert features.shape == (3, 4)
     for column, node in enumerate(tree.top_nodes(4)):
         for i, row in enumerate(rows):
-            expected = merge_cost(x[tree.members(node)], row[None], **options)
+            expected = merge_cost_of(x[tree.members(node)], row[None], **options)
             np.testing.assert_allclose(features[i, column], expected, rtol=1e-8)
 
 
@@ -267,8 +273,8 @@ def test_a_cut_costs_what_its_clusters_do(name, rng):
     options = {"family": family, "smoothing": smoothing}
     tree = agglomerate(x, **options)
     labels = tree.cut(num_clusters=K)
-    expected = sum(cluster_cost(x[labels == k], **options) for k in range(K))
-    got = cut_cost(tree, x, num_clusters=K, **options)
+    expected = sum(cluster_cost(Problem(x[labels == k], **options)) for k in range(K))
+    got = cut_cost(Problem(x, **options), tree, num_clusters=K)
     np.testing.assert_allclose(got, expected, rtol=1e-9)
 
 
@@ -282,7 +288,9 @@ def test_kernel_density_by_hand(x64):
         @jax.value_and_grad
         def likelihood(h, x=rows, children=children):
             return leave_one_out_log_likelihood(
-                children, x, family=Gaussian(), smoothing=Blur(h), num_clusters=2
+                Problem(x, family=Gaussian(), smoothing=Blur(h)),
+                children,
+                num_clusters=2,
             )
 
         d = len(x[0])
@@ -301,9 +309,15 @@ def test_a_rest_of_zeros_is_a_rest_of_zeros():
     x = np.array([[5.0], [0.0], [0.0]])
     tree = agglomerate(x, family="poisson")
     options = {"family": "poisson", "smoothing": None}
-    assert leave_one_out_log_likelihood(tree, x, num_clusters=1, **options) == -np.inf
+    assert (
+        leave_one_out_log_likelihood(Problem(x, **options), tree, num_clusters=1)
+        == -np.inf
+    )
     # With a row alone in its cluster, that cluster drops out: 5 under the zeros.
-    assert leave_one_out_log_likelihood(tree, x, num_clusters=2, **options) == -np.inf
+    assert (
+        leave_one_out_log_likelihood(Problem(x, **options), tree, num_clusters=2)
+        == -np.inf
+    )
 
 
 def test_boundary_means_have_finite_derivatives(x64):
@@ -315,7 +329,9 @@ def test_boundary_means_have_finite_derivatives(x64):
     @jax.jit
     def likelihood(x, weights):
         return leave_one_out_log_likelihood(
-            tree, x, family=Poisson(), smoothing=None, num_clusters=2, weights=weights
+            Problem(x, family=Poisson(), smoothing=None, weights=weights),
+            tree,
+            num_clusters=2,
         )
 
     by_x, by_weight = jax.grad(likelihood, (0, 1))(x, jnp.ones(4))
@@ -337,7 +353,7 @@ def test_rows_on_the_boundary_have_derivatives(name, rng, x64):
     @jax.jit
     def likelihood(rows):
         options = {"family": family, "smoothing": smoothing, "num_clusters": K}
-        return held_out_log_likelihood(tree.children, x, rows, **options)
+        return held_out_log_likelihood(Problem(x, **options), tree.children, rows)
 
     got = jax.grad(likelihood)(jnp.asarray(rows))
     step = 1e-6
@@ -357,7 +373,7 @@ def test_impossible_clusters_have_no_part_in_derivatives(x64):
 
     def share(temperature):
         shares = soft_assignments(
-            tree, x, family=Poisson(), num_clusters=2, temperature=temperature
+            Problem(x, family=Poisson()), tree, num_clusters=2, temperature=temperature
         )
         return shares[3, 1]
 
@@ -374,7 +390,7 @@ def test_uneven_weights_against_repeated_rows(rng):
     tree = agglomerate(x, weights=weights, **options)
     labels = tree.cut(num_clusters=K)
     got = leave_one_out_log_likelihood(
-        tree, x, num_clusters=K, weights=weights, **options
+        Problem(x, weights=weights, **options), tree, num_clusters=K
     )
     expected = 0.0
     for i in range(8):
@@ -396,7 +412,7 @@ def test_a_row_of_nearly_all_weight():
     x = np.array([[0.0], [3.0]])
     weights = np.array([1e17, 1.0])
     got = leave_one_out_log_likelihood(
-        [[0, 1]], x, family="ward", num_clusters=2, weights=weights
+        Problem(x, family="ward", weights=weights), [[0, 1]], num_clusters=2
     )
     each = stats.norm(0, 1).logpdf(3)
     np.testing.assert_allclose(got, (1e17 + 1) * each, rtol=1e-12)
@@ -412,11 +428,11 @@ def test_float32(rng):
         with jax.enable_x64(False):
             one = jax.jit(
                 lambda x, tree=tree, options=options: leave_one_out_log_likelihood(
-                    tree.children, x, **options
+                    Problem(x, **options), tree.children
                 )
             )
             got = one(jnp.asarray(x, jnp.float32))
-        expected = leave_one_out_log_likelihood(tree, x, **options)
+        expected = leave_one_out_log_likelihood(Problem(x, **options), tree)
         np.testing.assert_allclose(got, expected, rtol=2e-5)
 
 
@@ -442,7 +458,7 @@ def test_temperatures(rng):
     x = rng.normal(size=(M, D))
     tree = agglomerate(x, family="gaussian")
     shares = lambda t: soft_assignments(
-        tree, x, family="gaussian", num_clusters=K, temperature=t
+        Problem(x, family="gaussian"), tree, num_clusters=K, temperature=t
     )
     np.testing.assert_allclose(shares(1e-6).max(1), 1)
     np.testing.assert_array_equal(shares(1e-6).argmax(1), shares(1.0).argmax(1))
@@ -455,7 +471,7 @@ def test_prediction_by_likelihood(rng):
     x = np.array([[2.0], [20.0]])
     tree = agglomerate(x, family="poisson")
     shares = soft_assignments(
-        tree, x, np.array([[7.0], [8.0]]), family="poisson", num_clusters=2
+        Problem(x, family="poisson"), tree, np.array([[7.0], [8.0]]), num_clusters=2
     )
     np.testing.assert_array_equal(shares.argmax(1), [0, 1])
 
@@ -464,38 +480,46 @@ def test_errors(rng):
     x = rng.poisson(2, size=(6, 2)).astype(float)
     tree = agglomerate(x, family="poisson")
     with pytest.raises(ValueError, match="`rows` must be non-negative.*row 0, column"):
-        soft_assignments(tree, x, -x - 1, family="poisson", num_clusters=2)
+        soft_assignments(Problem(x, family="poisson"), tree, -x - 1, num_clusters=2)
     with pytest.raises(ValueError, match="`rows` must have 2 columns"):
-        soft_assignments(tree, x, np.ones((3, 5)), family="poisson", num_clusters=2)
+        soft_assignments(
+            Problem(x, family="poisson"), tree, np.ones((3, 5)), num_clusters=2
+        )
     with pytest.raises(ValueError, match="`num_features` must be from 1 to 5"):
-        dendrogram_features(tree, x, family="poisson", num_features=6)
+        dendrogram_features(Problem(x, family="poisson"), tree, num_features=6)
     with pytest.raises(ValueError, match="`temperature` must be positive"):
-        soft_assignments(tree, x, family="poisson", num_clusters=2, temperature=0)
+        soft_assignments(
+            Problem(x, family="poisson"), tree, num_clusters=2, temperature=0
+        )
     with pytest.raises(ValueError, match="`num_clusters` must be from 1 to 6"):
-        leave_one_out_log_likelihood(tree, x, family="poisson", num_clusters=7)
+        leave_one_out_log_likelihood(Problem(x, family="poisson"), tree, num_clusters=7)
     with pytest.raises(ValueError, match="`rows` must have a row a point.*rows.None"):
-        soft_assignments(tree, x, x[0], family="poisson", num_clusters=2)
+        soft_assignments(Problem(x, family="poisson"), tree, x[0], num_clusters=2)
     with pytest.raises(ValueError, match="`rows` must have at least one row"):
-        soft_assignments(tree, x, x[:0], family="poisson", num_clusters=2)
+        soft_assignments(Problem(x, family="poisson"), tree, x[:0], num_clusters=2)
     with pytest.raises(ValueError, match="`x` has 6 of 6 rows, unsmoothed, without"):
-        soft_assignments(tree, x, family="gaussian", smoothing=None, num_clusters=2)
+        soft_assignments(
+            Problem(x, family="gaussian", smoothing=None), tree, num_clusters=2
+        )
     with pytest.raises(ValueError, match="`x` has 6 of 6 rows"):
         dendrogram_features(
-            tree, x, x, family="gaussian", smoothing=None, num_features=2
+            Problem(x, family="gaussian", smoothing=None), tree, x, num_features=2
         )
     # A number that is no integer is refused, and spoils nothing for one that is.
     with pytest.raises(TypeError, match="whole number"):
-        cut_cost(tree, x, family="poisson", num_clusters=2.0)  # pyright: ignore[reportArgumentType]
+        cut_cost(Problem(x, family="poisson"), tree, num_clusters=2.0)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="whole number"):
-        leave_one_out_log_likelihood(tree, x, family="poisson", num_clusters=2.0)  # pyright: ignore[reportArgumentType]
-    leave_one_out_log_likelihood(tree, x, family="poisson", num_clusters=2)
+        leave_one_out_log_likelihood(
+            Problem(x, family="poisson"), tree, num_clusters=2.0
+        )  # pyright: ignore[reportArgumentType]
+    leave_one_out_log_likelihood(Problem(x, family="poisson"), tree, num_clusters=2)
     with pytest.raises(ValueError, match="must be integers from 0 to 1; got 2"):
         classification_loss(np.eye(2), np.array([1, 2]), num_classes=2)
     with pytest.raises(ValueError, match="two classes at least"):
         ridge_loss(np.eye(2), np.array([1, 1]), num_classes=2)
     with pytest.raises(ValueError, match="two rows at least"):
         leave_one_out_log_likelihood(
-            np.zeros((0, 2), int), x[:1], family="poisson", num_clusters=1
+            Problem(x[:1], family="poisson"), np.zeros((0, 2), int), num_clusters=1
         )
 
 
@@ -505,7 +529,7 @@ def test_rows_that_no_cluster_can_have_made(x64):
     tree = agglomerate(x, family="poisson")
 
     def likelihood(x, row):
-        return held_out_log_likelihood(tree, x, row[None], **options)
+        return held_out_log_likelihood(Problem(x, **options), tree, row[None])
 
     # One cluster has a rate of 0 where the row has a count: the other tells.
     some, none = jnp.array([0.0, 2.0]), jnp.array([1.0, 1.0])

@@ -4,12 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from trees import merge_cost_of
 
-from bregjax import agglomerate, bregman_divergence, replay
+from bregjax import Problem, agglomerate, bregman_divergence, replay
 from bregjax._features import dendrogram_features
 from bregjax.convex import L1Norm, MaxNorm, Sum
 from bregjax.convex._plain import PlainFunction, by_gradients
-from bregjax.hierarchy.costs import cluster_cost, merge_cost
+from bregjax.hierarchy.costs import cluster_cost
 
 
 def _absolute(v):
@@ -40,14 +41,16 @@ PAIRS = {
 def test_costs_at_a_kink_are_those_of_the_definition(name):
     f, point, cost = PAIRS[name]
     x, children = np.array([point, -np.array(point)]), np.array([[0, 1]])
-    assert cluster_cost(x, family=f) == pytest.approx(cost)
-    direct = merge_cost(x[:1], x[1:], family=f, direct=True)
+    assert cluster_cost(Problem(x, family=f, smoothing=None)) == pytest.approx(cost)
+    direct = merge_cost_of(x[:1], x[1:], family=f, direct=True)
     assert direct == pytest.approx(cost)
     given = {"family": f, "smoothing": None}
-    assert replay(children, x, **given) == pytest.approx(cost)
-    traced = jax.jit(lambda rows: replay(children, rows, **given))(x)
+    assert replay(Problem(x, **given), children) == pytest.approx(cost)
+    traced = jax.jit(lambda rows: replay(Problem(rows, **given), children))(x)
     assert float(traced[0]) == pytest.approx(cost, rel=1e-6)
-    traced = jax.jit(lambda rows: cluster_cost(rows, family=f))(x)
+    traced = jax.jit(
+        lambda rows: cluster_cost(Problem(rows, family=f, smoothing=None))
+    )(x)
     assert float(traced) == pytest.approx(cost, rel=1e-6)
 
 
@@ -98,7 +101,7 @@ def test_features_at_a_kink():
     x, row = np.array([[2.0], [4.0]]), np.array([[-6.0]])
     tree = agglomerate(x, family=_absolute)
     features = dendrogram_features(
-        tree, x, rows=row, family=_absolute, smoothing=None, num_features=1
+        Problem(x, family=_absolute, smoothing=None), tree, row, num_features=1
     )
     # Σ w (f(c) + f'(0; −c)): 2 (3 + 3), and 6 + 6.
     assert float(features[0, 0]) == pytest.approx(24)

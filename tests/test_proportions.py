@@ -6,11 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from trees import merge_cost_of
 
-from bregjax import mixing, replay
+from bregjax import Problem, mixing, replay
 from bregjax._features import dendrogram_features
 from bregjax._numerics import proportions
-from bregjax.hierarchy.costs import cluster_cost, merge_cost
+from bregjax.hierarchy.costs import cluster_cost
 
 PAIR = np.array([[0, 1]])
 
@@ -27,7 +28,7 @@ def _by_hand(x, weights):
 
 def _cost(x, weights, smoothing=None):
     return replay(
-        PAIR, x, family="multinomial", smoothing=smoothing, weights=weights
+        Problem(x, family="multinomial", smoothing=smoothing, weights=weights), PAIR
     ).sum()
 
 
@@ -61,11 +62,13 @@ def test_costs_of_points_have_the_gradients_of_replay(x64):
 
     def merging(a, b):
         parts: Any = {"weights_a": weights[:1], "weights_b": weights[1:]}
-        return merge_cost(a, b, family="multinomial", **parts)
+        return merge_cost_of(a, b, family="multinomial", **parts)
 
     parts = jax.grad(merging, (0, 1))(x[:1], x[1:])
     np.testing.assert_allclose(np.concatenate(parts), wanted, **tight)
-    whole = lambda x: cluster_cost(x, family="multinomial", weights=weights)
+    whole = lambda x: cluster_cost(
+        Problem(x, family="multinomial", weights=weights, smoothing=None)
+    )
     np.testing.assert_allclose(jax.grad(whole)(x), wanted, **tight)
 
 
@@ -86,7 +89,10 @@ def test_features_have_no_nan(x64):
 
     def loss(rows):
         features = dendrogram_features(
-            np.array([[0, 2], [1, 3]]), x, rows, family="multinomial", num_features=2
+            Problem(x, family="multinomial"),
+            np.array([[0, 2], [1, 3]]),
+            rows,
+            num_features=2,
         )
         return jnp.sum(features)
 
@@ -126,6 +132,8 @@ def test_shares_and_their_derivative(rng, dtype):
 def test_every_zero_beside_others_has_slope_minus_infinity(family, dtype):
     """The mean of a union plus its distance to 0 is 1e-17 as often as 0."""
     x = jnp.array([[0.0, 2], [1, 1], [0, 4], [3, 5], [0, 1]], dtype)
-    slopes = jax.grad(lambda x: cluster_cost(x, family=family))(x)
+    slopes = jax.grad(
+        lambda x: cluster_cost(Problem(x, family=family, smoothing=None))
+    )(x)
     np.testing.assert_array_equal(jnp.isneginf(slopes), x == 0)
     assert np.isfinite(slopes[x > 0]).all()

@@ -7,7 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from trees import merge_cost_of
 
+from bregjax import Problem
 from bregjax.convex import L1Norm, Mahalanobis
 from bregjax.families import (
     DiagonalGaussian,
@@ -20,7 +22,7 @@ from bregjax.families import (
     SphericalGaussian,
 )
 from bregjax.hierarchy.agglomeration import agglomerate
-from bregjax.hierarchy.costs import cluster_cost, merge_cost
+from bregjax.hierarchy.costs import cluster_cost
 from bregjax.hierarchy.tree_costs import replay
 from bregjax.smoothing import Blur, adding, blur, mixing, pseudo_count
 
@@ -71,13 +73,17 @@ def test_gradients(name, rng, x64):
 
     @jax.jit
     def loss(x, weights, family, smoothing):
-        costs = replay(children, x, family=family, smoothing=smoothing, weights=weights)
+        costs = replay(
+            Problem(x, family=family, smoothing=smoothing, weights=weights), children
+        )
         return jnp.vdot(r, costs)
 
     value, gradients = jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2, 3)))(
         jnp.asarray(x), jnp.asarray(weights), family, smoothing
     )
-    eager = replay(tree, x, family=family, smoothing=smoothing, weights=weights)
+    eager = replay(
+        Problem(x, family=family, smoothing=smoothing, weights=weights), tree
+    )
     np.testing.assert_allclose(eager, tree.merge_costs, rtol=1e-12)
     np.testing.assert_allclose(value, r @ eager, rtol=1e-11)
     expected = difference(lambda z: loss(z, weights, family, smoothing), x)
@@ -105,7 +111,7 @@ def test_a_bandwidth_by_hand(x64):
     @jax.jit
     def total(epsilon):
         smoothing = Blur(jnp.sqrt(epsilon))
-        return jnp.sum(replay(tree, x, family=Gaussian(), smoothing=smoothing))
+        return jnp.sum(replay(Problem(x, family=Gaussian(), smoothing=smoothing), tree))
 
     np.testing.assert_allclose(total(1.0), 2.5 * np.log(54.36), rtol=1e-12)
     np.testing.assert_allclose(jax.grad(total)(1.0), 2.5 * (1 / 54.36 - 1), rtol=1e-12)
@@ -122,7 +128,9 @@ def test_isotropic_points(x64):
     x = jnp.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
 
     def cost(x):
-        return cluster_cost(x, family=Gaussian(), smoothing=Blur(jnp.asarray(0.5)))
+        return cluster_cost(
+            Problem(x, family=Gaussian(), smoothing=Blur(jnp.asarray(0.5)))
+        )
 
     # φ = 2 [log det(S + ε I) − 2 log ε] at S = I: slope x / (1 + ε) a point.
     np.testing.assert_allclose(jax.grad(cost)(x), x / 1.25, rtol=1e-12)
@@ -134,7 +142,7 @@ def test_pseudo_counts_by_hand(dtype):
     tree = agglomerate(np.asarray(x), family="poisson")
 
     def by_hand(a):
-        return jnp.sum(replay(tree, x + a, family=Poisson(), smoothing=None))
+        return jnp.sum(replay(Problem(x + a, family=Poisson(), smoothing=None), tree))
 
     value, slope = jax.value_and_grad(by_hand)(jnp.asarray(0.5, dtype))
     tolerance = 1e-8 if dtype == np.float64 else 1e-5
@@ -153,7 +161,9 @@ def test_gradients_at_zero_counts(dtype):
     r = jnp.arange(1.0, 4.0)
 
     def loss(x, weights):
-        costs = replay(tree, x, family=Poisson(), smoothing=None, weights=weights)
+        costs = replay(
+            Problem(x, family=Poisson(), smoothing=None, weights=weights), tree
+        )
         return jnp.vdot(r, costs)
 
     by_x, by_weight = jax.jit(jax.grad(loss, argnums=(0, 1)))(x, jnp.ones(4))
@@ -170,7 +180,7 @@ def test_a_batch_of_trees_and_second_call_does_not_trace(rng, x64):
     @chex.assert_max_traces(n=1)
     def costs(x, bandwidth):
         tree = agglomerate(x, family=Gaussian(), smoothing=Blur(bandwidth))
-        return replay(tree, x, family=Gaussian(), smoothing=Blur(bandwidth))
+        return replay(Problem(x, family=Gaussian(), smoothing=Blur(bandwidth)), tree)
 
     batch = jax.vmap(costs, in_axes=(0, None))(x, 0.5)
     for rows, got in zip(x, batch, strict=True):
@@ -197,7 +207,7 @@ def test_parameters_of_psi(rng, x64):
 
     @jax.jit
     def loss(dispersion):
-        return jnp.vdot(r, replay(tree, x, family=family(dispersion)))
+        return jnp.vdot(r, replay(Problem(x, family=family(dispersion)), tree))
 
     expected = difference(loss, 3.0, step=1e-5)
     np.testing.assert_allclose(jax.grad(loss)(3.0), expected, rtol=1e-6)
@@ -221,17 +231,17 @@ def test_costs_of_clusters_and_merges(rng):
     ]:
         options = {"family": family, "smoothing": smoothing}
         both = np.concatenate([a, b])
-        phi = [cluster_cost(rows, **options) for rows in (both, a, b)]
-        delta = merge_cost(a, b, **options)
+        phi = [cluster_cost(Problem(rows, **options)) for rows in (both, a, b)]
+        delta = merge_cost_of(a, b, **options)
         np.testing.assert_allclose(delta, phi[0] - phi[1] - phi[2], rtol=1e-10)
-        direct = merge_cost(a, b, direct=True, **options)
+        direct = merge_cost_of(a, b, direct=True, **options)
         np.testing.assert_allclose(delta, direct, rtol=1e-10)
         assert np.isscalar(delta)
     weights = np.array([1.0, 2, 1, 3, 1])
     repeated = np.repeat(a, weights.astype(int), axis=0)
     np.testing.assert_allclose(
-        cluster_cost(a, family="ward", weights=weights),
-        cluster_cost(repeated, family="ward"),
+        cluster_cost(Problem(a, family="ward", weights=weights, smoothing=None)),
+        cluster_cost(Problem(repeated, family="ward", smoothing=None)),
         rtol=1e-12,
     )
 
@@ -247,16 +257,16 @@ def test_theorem_4_9(rng):
 
     with jax.enable_x64(True):
         lost = likelihood(a) + likelihood(b) - likelihood(np.concatenate([a, b]))
-    np.testing.assert_allclose(merge_cost(a, b, family=family), lost, rtol=1e-10)
+    np.testing.assert_allclose(merge_cost_of(a, b, family=family), lost, rtol=1e-10)
 
 
 def test_direct_costs_at_a_kink():
     """Definition 3.7 by hand: φ of {−1, 1} under |·| is 1 + 1 − 2·0 + 2 = 4."""
     x, y = np.array([[-1.0]]), np.array([[1.0]])
     with pytest.raises(ArithmeticError, match="direct=True"):
-        merge_cost(x, y, family=L1Norm())
+        merge_cost_of(x, y, family=L1Norm())
     # B(±1, 0) = 2 each, by Example 2.2.
-    assert merge_cost(x, y, family=L1Norm(), direct=True) == 4
+    assert merge_cost_of(x, y, family=L1Norm(), direct=True) == 4
 
 
 def test_mixed_second_derivatives_at_shared_coordinates(x64):
@@ -268,7 +278,9 @@ def test_mixed_second_derivatives_at_shared_coordinates(x64):
 
     def cost(x, weights):
         family = SphericalGaussian()
-        return replay(children, x, family=family, smoothing=None, weights=weights)[1]
+        return replay(
+            Problem(x, family=family, smoothing=None, weights=weights), children
+        )[1]
 
     one = jax.jacfwd(jax.grad(cost, 0), 1)(x, weights)
     two = jax.jacfwd(jax.grad(cost, 1), 0)(x, weights)
@@ -286,7 +298,7 @@ def test_mixed_second_derivatives_at_shared_coordinates(x64):
 )
 def test_children_must_be_a_tree(children, message, rng):
     with pytest.raises(ValueError, match=message):
-        replay(np.array(children), rng.normal(size=(5, 2)), family="ward")
+        replay(Problem(rng.normal(size=(5, 2)), family="ward"), np.array(children))
 
 
 def test_errors(rng):
@@ -294,13 +306,13 @@ def test_errors(rng):
     tree = agglomerate(x, family="ward")
     auto: Any = "auto"
     with pytest.raises(TypeError, match="whole sample"):
-        cluster_cost(x, family="gaussian", smoothing=auto)
+        cluster_cost(Problem(x, family="gaussian", smoothing=auto))
     with pytest.raises(TypeError, match="whole sample"):
-        merge_cost(x, x, family="gaussian", smoothing=auto)
+        merge_cost_of(x, x, family="gaussian", smoothing=auto)
     with pytest.raises(ValueError, match="4 merges for the 5 rows"):
-        replay(agglomerate(x[:4], family="ward"), x, family="ward")
+        replay(Problem(x, family="ward"), agglomerate(x[:4], family="ward"))
     with pytest.raises(ValueError, match="without a finite cost under Gaussian"):
-        replay(tree, x, family="gaussian", smoothing=None)
+        replay(Problem(x, family="gaussian", smoothing=None), tree)
 
 
 def test_pseudo_counts_shift_weights(rng):

@@ -102,9 +102,9 @@ def test_gradients_compile_no_careful_solver(x64, rng, monkeypatch):
     tree = bj.agglomerate(x, family=family)
 
     def loss(x, scale):
-        costs = bj.replay(tree, scale * x, family=family)
+        costs = bj.replay(bj.Problem(scale * x, family=family), tree)
         features = bj.dendrogram_features(
-            tree, scale * x, family=family, num_features=3
+            bj.Problem(scale * x, family=family), tree, num_features=3
         )
         return jnp.sum(jnp.log(costs)) + jnp.mean(features)
 
@@ -133,12 +133,16 @@ def test_constants_of_a_callers_program(family, rng):
 
     @jax.jit
     def inside(s):
-        costs = bj.replay(tree, x, family=family)
-        features = bj.dendrogram_features(tree, x, family=family, num_features=2)
+        costs = bj.replay(bj.Problem(x, family=family), tree)
+        features = bj.dendrogram_features(
+            bj.Problem(x, family=family), tree, num_features=2
+        )
         again = bj.agglomerate(x, family=family).merge_costs
         return s * (jnp.sum(costs) + jnp.sum(features) + jnp.sum(again))
 
-    features = bj.dendrogram_features(tree, x, family=family, num_features=2)
+    features = bj.dendrogram_features(
+        bj.Problem(x, family=family), tree, num_features=2
+    )
     expected = 2 * (2 * np.sum(tree.merge_costs) + np.sum(features))
     np.testing.assert_allclose(inside(2.0), expected, rtol=1e-5)
 
@@ -147,7 +151,9 @@ def test_constants_of_a_callers_program(family, rng):
 def test_as_many_means_as_parameters(m, x64, rng):
     family, x = own_gaussian(1), rng.normal(size=(m, 1))
     children = [[0, 1], [2, 3]][: m - 1]
-    costs = lambda x: jnp.sum(jnp.asarray(bj.replay(children, x, family=family)))
+    costs = lambda x: jnp.sum(
+        jnp.asarray(bj.replay(bj.Problem(x, family=family), children))
+    )
     along = rng.normal(size=x.shape)
     ends = [costs(x + sign * 1e-6 * along) for sign in (1, -1)]
     slope = jnp.vdot(jax.grad(costs)(jnp.asarray(x)), along)
@@ -159,7 +165,7 @@ def test_dispersions_under_strict_promotion(rng):
 
     def loss(r):
         family = ExponentialFamily(by_dispersion, identity, -np.ones(2), params=r)
-        return jnp.sum(bj.replay(np.array([[0, 1]]), x[:2], family=family))
+        return jnp.sum(bj.replay(bj.Problem(x[:2], family=family), np.array([[0, 1]])))
 
     with jax.numpy_dtype_promotion("strict"):
         assert np.isfinite(jax.grad(loss)(2.0))
@@ -173,6 +179,8 @@ def test_columns_of_several_parameters_have_densities(rng):
     columns = bj.Columnwise(ExponentialFamily(one, pair, (0.0, -0.5)))
     x = rng.normal(size=(9, 2))
     tree = bj.agglomerate(x, family=columns)
-    found = bj.soft_assignments(tree, x, family=columns, num_clusters=2)
-    same = bj.soft_assignments(tree, x, family=own_gaussian(), num_clusters=2)
+    found = bj.soft_assignments(bj.Problem(x, family=columns), tree, num_clusters=2)
+    same = bj.soft_assignments(
+        bj.Problem(x, family=own_gaussian()), tree, num_clusters=2
+    )
     np.testing.assert_allclose(found, same, rtol=1e-9)

@@ -196,7 +196,7 @@ def test_trees_are_greedy(name, weighted, rng):
     tree = bj.agglomerate(x, family=family, weights=weights)
     np.testing.assert_array_equal(tree.children, children)
     np.testing.assert_allclose(tree.merge_costs, costs, rtol=1e-8)
-    again = bj.replay(tree, x, family=family, weights=weights)
+    again = bj.replay(bj.Problem(x, family=family, weights=weights), tree)
     np.testing.assert_allclose(again, tree.merge_costs, rtol=1e-10)
 
 
@@ -351,7 +351,9 @@ def test_gradients_of_replay(name, x64):
     def loss(x, h):
         low = -(h**2) * jnp.ones(x.shape[1])
         smoothing = adding((low, low) if name == "beta" else low)
-        return loads @ bj.replay(children, x, family=family, smoothing=smoothing)
+        return loads @ bj.replay(
+            bj.Problem(x, family=family, smoothing=smoothing), children
+        )
 
     slopes = jax.jit(jax.grad(loss, argnums=(0, 1)))(jnp.asarray(x), 0.2)
     step = 1e-6
@@ -367,7 +369,9 @@ def test_gradients_of_replay(name, x64):
 def test_weights_alone_may_be_traced(x64, rng):
     x = rng.dirichlet([2, 3, 4], 8)
     children = bj.agglomerate(x, family="dirichlet").children
-    costs = lambda w: jnp.sum(bj.replay(children, x, family="dirichlet", weights=w))
+    costs = lambda w: jnp.sum(
+        bj.replay(bj.Problem(x, family="dirichlet", weights=w), children)
+    )
     slope = jax.grad(costs)(jnp.ones(8))
     step = 1e-5 * np.eye(8)[0]
     expected = (costs(1 + step) - costs(1 - step)) / 2e-5

@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from test_replay import difference
+from trees import merge_cost_of
 
+from bregjax import Problem
 from bregjax._soft_trees import (
     co_clustering,
     sample_tree,
@@ -16,7 +18,6 @@ from bregjax._soft_trees import (
 )
 from bregjax.families import Gaussian, Poisson, SphericalGaussian
 from bregjax.hierarchy.agglomeration import agglomerate
-from bregjax.hierarchy.costs import merge_cost
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.smoothing import Blur, blur
 
@@ -41,7 +42,7 @@ def log_prob_by_hand(x, children, temperature, **options):
     total = 0.0
     for t, (a, b) in enumerate(children.tolist()):
         costs = {
-            pair: merge_cost(x[members[pair[0]]], x[members[pair[1]]], **options)
+            pair: merge_cost_of(x[members[pair[0]]], x[members[pair[1]]], **options)
             for pair in itertools.combinations(sorted(members), 2)
         }
         scores = {pair: np.exp(-cost / temperature) for pair, cost in costs.items()}
@@ -71,7 +72,7 @@ def test_probabilities_of_all_sequences(name, rng, x64):
     options = {"family": family, "smoothing": smoothing}
     assert len(ALL) == 18
     log_probs = jax.jit(
-        jax.vmap(lambda c: sequence_log_prob(c, x, temperature=0.8, **options))
+        jax.vmap(lambda c: sequence_log_prob(Problem(x, **options), c, temperature=0.8))
     )(jnp.asarray(ALL))
     np.testing.assert_allclose(np.exp(log_probs).sum(), 1, rtol=1e-12)
     for children, got in list(zip(ALL, log_probs, strict=True))[::5]:
@@ -85,21 +86,21 @@ def test_draws_follow_the_probabilities(rng, x64):
     x = rng.normal(size=(M, 2))
     options = {"family": "ward", "temperature": 0.5}
     keys = jax.random.split(jax.random.key(1), 20_000)
-    trees, log_probs = jax.jit(jax.vmap(lambda k: sample_tree(x, key=k, **options)))(
-        keys
-    )
+    trees, log_probs = jax.jit(
+        jax.vmap(lambda k: sample_tree(Problem(x, **options), key=k))
+    )(keys)
     drawn = np.asarray(trees.children)
     for children in ALL:
         share = np.mean(np.all(drawn == children, axis=(1, 2)))
-        p = np.exp(sequence_log_prob(children, x, **options))
+        p = np.exp(sequence_log_prob(Problem(x, **options), children))
         assert abs(share - p) < 5 * np.sqrt(p * (1 - p) / len(keys)) + 1e-12
-    again = sequence_log_prob(drawn[7], x, **options)
+    again = sequence_log_prob(Problem(x, **options), drawn[7])
     np.testing.assert_allclose(log_probs[7], again, rtol=1e-12)
     # Expected co-clustering, against the sum over all sequences.
     exact = np.zeros((M, M))
     for children in ALL:
         label = Dendrogram(children, np.zeros(M - 1), np.ones(M)).cut(num_clusters=2)
-        p = np.exp(sequence_log_prob(children, x, **options))
+        p = np.exp(sequence_log_prob(Problem(x, **options), children))
         exact += p * (label[:, None] == label[None])
     got = co_clustering(trees, num_clusters=2)
     np.testing.assert_allclose(got, exact, atol=0.02)
@@ -113,7 +114,7 @@ def test_cold_trees_are_greedy(name, rng):
     x = np.round(np.exp(x + 2)) + rng.uniform(size=(30, 2)) if name == "poisson" else x
     greedy = agglomerate(x, family=family, smoothing=smoothing)
     tree, log_prob = sample_tree(
-        x, family=family, smoothing=smoothing, key=0, temperature=1e-9
+        Problem(x, family=family, smoothing=smoothing), key=0, temperature=1e-9
     )
     np.testing.assert_array_equal(tree.children, greedy.children)
     np.testing.assert_allclose(tree.merge_costs, greedy.merge_costs, rtol=1e-10)
@@ -123,13 +124,15 @@ def test_cold_trees_are_greedy(name, rng):
 def test_gradient_of_the_log_probability(rng, x64):
     del x64
     x = rng.normal(size=(6, 2))
-    tree, _ = sample_tree(x, family="gaussian", key=3, temperature=1.0)
+    tree, _ = sample_tree(Problem(x, family="gaussian"), key=3, temperature=1.0)
     children = jnp.asarray(tree.children)
 
     @jax.jit
     def log_prob(x, bandwidth, temperature):
         options = {"family": Gaussian(), "smoothing": Blur(bandwidth)}
-        return sequence_log_prob(children, x, temperature=temperature, **options)
+        return sequence_log_prob(
+            Problem(x, **options), children, temperature=temperature
+        )
 
     at = (jnp.asarray(x), jnp.asarray(0.6), jnp.asarray(0.9))
     got = jax.grad(log_prob, (0, 1, 2))(*at)
@@ -156,14 +159,16 @@ def test_gradient_of_an_expected_loss(rng, x64):
     def expected(x):
         def term(children):
             tree = Dendrogram(children, jnp.zeros(M - 1), jnp.ones(M))
-            p = jnp.exp(sequence_log_prob(children, x, **options))
+            p = jnp.exp(sequence_log_prob(Problem(x, **options), children))
             return p * loss_of(tree, x)
 
         return jnp.sum(jax.vmap(term)(jnp.asarray(ALL)))
 
     def estimate(x, key):
         keys = jax.random.split(key, 2000)
-        trees, log_probs = jax.vmap(lambda k: sample_tree(x, key=k, **options))(keys)
+        trees, log_probs = jax.vmap(
+            lambda k: sample_tree(Problem(x, **options), key=k)
+        )(keys)
         losses = jax.vmap(lambda tree: loss_of(tree, x))(trees)
         return score_function_loss(losses, log_probs)
 
@@ -188,14 +193,14 @@ def test_score_function_loss_by_hand():
 def test_errors(rng):
     x = rng.normal(size=(4, 2))
     with pytest.raises(ValueError, match="`temperature` must be positive"):
-        sample_tree(x, family="ward", key=0, temperature=0.0)
+        sample_tree(Problem(x, family="ward"), key=0, temperature=0.0)
     with pytest.raises(ValueError, match="positive and finite"):
-        sample_tree(x, family="ward", key=0, temperature=np.inf)
+        sample_tree(Problem(x, family="ward"), key=0, temperature=np.inf)
     for key in (0.5, np.zeros(2), jax.random.split(jax.random.key(0))):
         with pytest.raises((TypeError, ValueError)):
-            sample_tree(x, family="ward", key=key)
+            sample_tree(Problem(x, family="ward"), key=key)
     with pytest.raises(ValueError, match="without a finite cost"):
-        sample_tree(x, family="gaussian", smoothing=None, key=0)
+        sample_tree(Problem(x, family="gaussian", smoothing=None), key=0)
     with pytest.raises(ValueError, match="two draws at least"):
         score_function_loss(jnp.ones(1), jnp.ones(1))
 
@@ -209,16 +214,18 @@ def test_keys_of_all_kinds(rng):
         jax.random.PRNGKey(3),
         np.asarray(jax.random.PRNGKey(3)),
     ]
-    trees = [sample_tree(x, family="ward", key=key)[0].children for key in keys]
+    trees = [
+        sample_tree(Problem(x, family="ward"), key=key)[0].children for key in keys
+    ]
     for other in trees[1:]:
         np.testing.assert_array_equal(other, trees[0])
-    sample_tree(x, family="ward", key=jax.random.key(3, impl="rbg"))
+    sample_tree(Problem(x, family="ward"), key=jax.random.key(3, impl="rbg"))
 
 
 def test_hot_trees_are_trees(rng):
     """At the largest temperature all pairs are alike: P is one in their number."""
     x = rng.normal(size=(7, 2))
-    tree, log_prob = sample_tree(x, family="ward", key=0, temperature=1e300)
+    tree, log_prob = sample_tree(Problem(x, family="ward"), key=0, temperature=1e300)
     assert sorted(tree.children.ravel()) == list(range(12))
     pairs = np.array([k * (k - 1) / 2 for k in range(7, 1, -1)])
     np.testing.assert_allclose(log_prob, -np.log(pairs).sum(), rtol=1e-12)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from trees import leaf_sets
 
+from bregjax import Problem
 from bregjax._support import support_values
 from bregjax.families import DiagonalGaussian, ExponentialFamily
 from bregjax.hierarchy.agglomeration import agglomerate
@@ -23,13 +24,11 @@ def test_columns_against_a_loop(rng):
     options: Any = {"family": DiagonalGaussian()}
     tree = agglomerate(x, smoothing=blur(bandwidth), **options)
     got = support_values(
+        Problem(x, smoothing=blur(bandwidth), **options),
         tree,
-        x,
-        smoothing=blur(bandwidth),
         resampled="columns",
         num_replicates=20,
         key=5,
-        **options,
     )
     found = np.zeros(M - 1)
     for key in jax.random.split(jax.random.key(5), 20):
@@ -48,7 +47,7 @@ def test_clear_clusters_are_supported(resampled, rng):
     """Two clusters that all columns show; what noise made inside them is not."""
     x = rng.normal(size=(M, 8)) + 8 * (np.arange(M) < M // 2)[:, None]
     tree = agglomerate(x, family="ward")
-    values = support_values(tree, x, family="ward", resampled=resampled)
+    values = support_values(Problem(x, family="ward"), tree, resampled=resampled)
     halves = [len(s) == M // 2 for s in leaf_sets(tree)[M:]]
     assert values[-1] == 1
     np.testing.assert_array_equal(values[halves], 1)
@@ -61,10 +60,10 @@ def test_progress_in_ragged_batches(rng, monkeypatch, capsys):
     x = rng.normal(size=(10, 3))
     tree = agglomerate(x, family="ward")
     options: Any = {"family": "ward", "resampled": "points", "num_replicates": 8}
-    values = support_values(tree, x, progress=True, **options)
+    values = support_values(Problem(x, **options), tree, progress=True)
     assert "8.00/8.00" in capsys.readouterr().err
     monkeypatch.setattr("bregjax._support._MANY_POINTS", 5)
-    np.testing.assert_array_equal(support_values(tree, x, **options), values)
+    np.testing.assert_array_equal(support_values(Problem(x, **options), tree), values)
 
 
 def test_errors(rng):
@@ -72,7 +71,7 @@ def test_errors(rng):
     tree = agglomerate(x, family="poisson")
     options: Any = {"resampled": "columns"}
     with pytest.raises(ValueError, match='"points" for Gaussian.*no sums over columns'):
-        support_values(tree, x, family="gaussian", **options)
+        support_values(Problem(x, family="gaussian", **options), tree)
 
     def uneven(theta):
         """Binomial counts out of 20, 30 and 40."""
@@ -80,7 +79,7 @@ def test_errors(rng):
 
     family = ExponentialFamily(uneven, lambda row: row, jnp.zeros(3), separable=True)
     with pytest.raises(ValueError, match="columns that are treated alike"):
-        support_values(tree, x, family=family, **options)
+        support_values(Problem(x, family=family, **options), tree)
 
     total = ExponentialFamily(
         lambda theta: jnp.sum(theta**2) / 2,
@@ -89,8 +88,10 @@ def test_errors(rng):
         separable=True,
     )
     with pytest.raises(ValueError, match="columns that are treated alike"):
-        support_values(tree, x, family=total, **options)
+        support_values(Problem(x, family=total, **options), tree)
     with pytest.raises(ValueError, match="without a finite cost"):
-        support_values(tree, x, family="gaussian", smoothing=None, resampled="points")
+        support_values(
+            Problem(x, family="gaussian", smoothing=None), tree, resampled="points"
+        )
     with pytest.raises(ValueError, match="`resampled` must be one of"):
-        support_values(tree, x, family="poisson", resampled="rows")  # pyright: ignore[reportArgumentType]
+        support_values(Problem(x, family="poisson"), tree, resampled="rows")  # pyright: ignore[reportArgumentType]

@@ -19,10 +19,10 @@ FAMILY = bj.DiagonalGaussian()
 # Functions of (children, x, weights, bandwidth), each differentiable in the last three.
 FUNCTIONS = {
     "features": lambda tree, x, **options: bj.dendrogram_features(
-        tree, x, num_features=4, **options
+        bj.Problem(x, **options), tree, num_features=4
     ),
     "leave_one_out": lambda tree, x, **options: leave_one_out_log_likelihood(
-        tree, x, num_clusters=K, **options
+        bj.Problem(x, **options), tree, num_clusters=K
     ),
 }
 
@@ -105,7 +105,9 @@ def test_batches_of_data_weights_and_bandwidths(rng, x64):
     def of_one(x, weights, bandwidth):
         options = {"family": FAMILY, "smoothing": Blur(bandwidth), "weights": weights}
         tree = bj.agglomerate(x, **options)
-        likelihood = leave_one_out_log_likelihood(tree, x, num_clusters=K, **options)
+        likelihood = leave_one_out_log_likelihood(
+            bj.Problem(x, **options), tree, num_clusters=K
+        )
         return tree, likelihood
 
     trees, likelihoods = of_one(x, weights, bandwidths)
@@ -117,7 +119,9 @@ def test_batches_of_data_weights_and_bandwidths(rng, x64):
         }
         one = bj.agglomerate(x[k], **options)
         np.testing.assert_array_equal(trees.children[k], one.children)
-        expected = leave_one_out_log_likelihood(one, x[k], num_clusters=K, **options)
+        expected = leave_one_out_log_likelihood(
+            bj.Problem(x[k], **options), one, num_clusters=K
+        )
         np.testing.assert_allclose(likelihoods[k], expected, rtol=1e-10)
 
 
@@ -129,11 +133,11 @@ def test_the_gradient_with_the_tree_held_fixed_is_the_gradient(rng, x64):
     def objective(bandwidth):
         options = {"family": FAMILY, "smoothing": bj.blur(bandwidth)}
         tree = bj.agglomerate(x, **options)
-        return cut_cost(tree, x, num_clusters=K, **options)
+        return cut_cost(bj.Problem(x, **options), tree, num_clusters=K)
 
     tree = bj.agglomerate(x, family=FAMILY, smoothing=bj.blur(0.5))
     fixed = lambda h: cut_cost(
-        tree, x, num_clusters=K, family=FAMILY, smoothing=Blur(h)
+        bj.Problem(x, family=FAMILY, smoothing=Blur(h)), tree, num_clusters=K
     )
     step = 1e-5
     expected = (objective(0.5 + step) - objective(0.5 - step)) / (2 * step)

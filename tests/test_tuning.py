@@ -8,6 +8,7 @@ import numpy as np
 import optax
 import pytest
 
+from bregjax import Problem
 from bregjax import _tuning as tuning
 from bregjax._result import Result
 from bregjax._tuning import tune_smoothing
@@ -88,10 +89,10 @@ def test_there_and_back(number, rng, x64):
 def test_two_points(x, best, start):
     """cases.md 63: from far away, above 0 at each step, within 1 %."""
     found = tune_smoothing(
-        np.array(x), family=Gaussian(), num_clusters=2, smoothing=blur(start)
+        Problem(np.array(x), family=Gaussian(), smoothing=blur(start)), num_clusters=2
     )
     assert found.result == Result.CONVERGED
-    np.testing.assert_allclose(found.smoothing.bandwidth, best, rtol=1e-3)
+    np.testing.assert_allclose(found.problem.smoothing.bandwidth, best, rtol=1e-3)
     np.testing.assert_allclose(found.value, found.history.max(), rtol=1e-12)
     assert np.all(np.isfinite(found.history))
 
@@ -101,7 +102,7 @@ def test_optimizers_agree(rng):
     x = np.concatenate([rng.normal(size=(15, 2)), rng.normal(size=(15, 2)) + 4])
     tuned = [
         tune_smoothing(
-            x, family="diagonal_gaussian", num_clusters=2, optimizer=optimizer
+            Problem(x, family="diagonal_gaussian"), num_clusters=2, optimizer=optimizer
         )
         for optimizer in (None, optax.lbfgs())
     ]
@@ -113,10 +114,12 @@ def test_optimizers_agree(rng):
 @pytest.mark.parametrize("start", [1e-5, 1e5])
 def test_ten_powers_of_ten(start, rng):
     x = np.concatenate([rng.normal(size=(12, 2)), rng.normal(size=(12, 2)) + 5])
-    near = tune_smoothing(x, family="gaussian", num_clusters=24)
-    far = tune_smoothing(x, family="gaussian", num_clusters=24, smoothing=blur(start))
+    near = tune_smoothing(Problem(x, family="gaussian"), num_clusters=24)
+    far = tune_smoothing(
+        Problem(x, family="gaussian", smoothing=blur(start)), num_clusters=24
+    )
     np.testing.assert_allclose(
-        far.smoothing.bandwidth, near.smoothing.bandwidth, rtol=1e-2
+        far.problem.smoothing.bandwidth, near.problem.smoothing.bandwidth, rtol=1e-2
     )
 
 
@@ -124,10 +127,12 @@ def test_duplicates_end_at_the_floor():
     x = np.array([[0.0], [0.0], [5.0], [5.0], [9.0], [9.0]])
     with pytest.warns(UserWarning, match="largest at the floor"):
         found = tune_smoothing(
-            x, family="gaussian", num_clusters=6, smoothing=blur(0.1), floor=1e-4
+            Problem(x, family="gaussian", smoothing=blur(0.1)),
+            num_clusters=6,
+            floor=1e-4,
         )
     assert found.result == Result.BOUNDARY
-    np.testing.assert_allclose(found.smoothing.bandwidth, 1e-4, rtol=1e-9)
+    np.testing.assert_allclose(found.problem.smoothing.bandwidth, 1e-4, rtol=1e-9)
 
 
 def test_other_maps(rng):
@@ -139,22 +144,26 @@ def test_other_maps(rng):
         (points, "gaussian", blur(np.eye(2))),
     ]:
         found = tune_smoothing(
-            x, family=family, num_clusters=3, smoothing=smoothing, max_steps=100
+            Problem(x, family=family, smoothing=smoothing),
+            num_clusters=3,
+            max_steps=100,
         )
         assert found.value > found.history[0]
-        if np.ndim(getattr(found.smoothing, "bandwidth", 0)) == 2:
+        if np.ndim(getattr(found.problem.smoothing, "bandwidth", 0)) == 2:
             continue  # many steps off: its directions depend on each other
         assert found.result == Result.CONVERGED
         # A maximum: with the tree held fixed no leaf of the map wants to move.
         slopes = jax.grad(
             lambda free, found=found, x=x, family=family: leave_one_out_log_likelihood(
+                Problem(
+                    x,
+                    family=family,
+                    smoothing=from_unconstrained(free, found.problem.smoothing),
+                ),
                 found.tree,
-                x,
-                family=family,
                 num_clusters=3,
-                smoothing=from_unconstrained(free, found.smoothing),
             )
-        )(to_unconstrained(found.smoothing))
+        )(to_unconstrained(found.problem.smoothing))
         for slope in slopes:
             np.testing.assert_allclose(slope, 0, atol=0.2)
 
@@ -163,11 +172,17 @@ def test_an_objective_of_ones_own(rng):
     x, rows = rng.normal(size=(20, 2)), rng.normal(size=(20, 2))
 
     def held_out(tree, x, **options):
-        return held_out_log_likelihood(tree, x, rows, **options)
+        return held_out_log_likelihood(Problem(x, **options), tree, rows)
 
-    found = tune_smoothing(x, family="gaussian", num_clusters=2, objective=held_out)
+    found = tune_smoothing(
+        Problem(x, family="gaussian"), num_clusters=2, objective=held_out
+    )
     expected = held_out(
-        found.tree, x, family="gaussian", smoothing=found.smoothing, num_clusters=2
+        found.tree,
+        x,
+        family="gaussian",
+        smoothing=found.problem.smoothing,
+        num_clusters=2,
     )
     np.testing.assert_allclose(found.value, expected, rtol=1e-10)
 
@@ -177,11 +192,13 @@ def test_columns_in_any_units(rng):
     x = rng.normal(size=(10, 2))
     options: Any = {"family": "diagonal_gaussian", "num_clusters": 10}
     scale = np.array([100.0, 1e-8])
-    found = tune_smoothing(x * scale, **options)
-    expected = tune_smoothing(x, **options)
+    found = tune_smoothing(Problem(x * scale, **options))
+    expected = tune_smoothing(Problem(x, **options))
     assert found.result == expected.result == Result.CONVERGED
     np.testing.assert_allclose(
-        found.smoothing.bandwidth / scale, expected.smoothing.bandwidth, rtol=1e-6
+        found.problem.smoothing.bandwidth / scale,
+        expected.smoothing.bandwidth,
+        rtol=1e-6,
     )
 
 
@@ -191,10 +208,8 @@ def test_the_upper_end_is_told(rng):
     x = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
     with pytest.warns(UserWarning, match="upper end"):
         found = tune_smoothing(
-            x,
-            family="bernoulli",
+            Problem(x, family="bernoulli", smoothing=mixing(np.full(2, 0.5), 0.3)),
             num_clusters=4,
-            smoothing=mixing(np.full(2, 0.5), 0.3),
         )
     assert found.result == Result.BOUNDARY
 
@@ -206,7 +221,7 @@ def test_a_second_call_compiles_nothing(rng, caplog):
     for shift in (0, 1):
         caplog.clear()
         with jax.log_compiles(True):
-            tune_smoothing(x + shift, **options)
+            tune_smoothing(Problem(x + shift, **options))
         messages = [record.getMessage() for record in caplog.records]
         compiled.append([m for m in messages if "XLA compilation" in m])
     updates = [[m for m in found if "update" in m] for found in compiled]
@@ -219,15 +234,18 @@ def test_errors(rng):
     settings: list[Any] = [{"max_steps": 0}, {"recluster_every": 0}, {"floor": 0.0}]
     for wrong in settings:
         with pytest.raises(ValueError, match="must be positive; got 0"):
-            tune_smoothing(x, family="gaussian", num_clusters=2, **wrong)
+            tune_smoothing(Problem(x, family="gaussian", **wrong), num_clusters=2)
     with pytest.raises(ValueError, match="something to tune"):
-        tune_smoothing(x, family="ward", num_clusters=2)
+        tune_smoothing(Problem(x, family="ward"), num_clusters=2)
     with pytest.raises(TypeError, match="outside jit"):
-        jax.jit(lambda x: tune_smoothing(x, family="gaussian", num_clusters=2).value)(x)
+        jax.jit(
+            lambda x: (
+                tune_smoothing(Problem(x, family="gaussian"), num_clusters=2).value
+            )
+        )(x)
     with pytest.raises(ValueError, match="finite where tuning starts"):
         tune_smoothing(
-            x,
-            family="gaussian",
+            Problem(x, family="gaussian"),
             num_clusters=2,
             objective=lambda *_, smoothing, **__: smoothing.bandwidth * jnp.nan,
         )
@@ -235,12 +253,16 @@ def test_errors(rng):
 
 def test_the_tree_is_that_of_the_smoothing(rng):
     x = rng.normal(size=(40, 2)) * [1, 5]
-    found = tune_smoothing(x, family="diagonal_gaussian", num_clusters=3, max_steps=15)
-    options = {"family": "diagonal_gaussian", "smoothing": found.smoothing}
-    costs = replay(found.tree, x, **options)
+    found = tune_smoothing(
+        Problem(x, family="diagonal_gaussian"), num_clusters=3, max_steps=15
+    )
+    options = {"family": "diagonal_gaussian", "smoothing": found.problem.smoothing}
+    costs = replay(Problem(x, **options), found.tree)
     np.testing.assert_allclose(found.tree.merge_costs, costs, rtol=1e-9)
-    assert certify(found.tree, x, **options).relative < 1e-9
-    value = leave_one_out_log_likelihood(found.tree, x, num_clusters=3, **options)
+    assert certify(Problem(x, **options), found.tree).relative < 1e-9
+    value = leave_one_out_log_likelihood(
+        Problem(x, **options), found.tree, num_clusters=3
+    )
     np.testing.assert_allclose(found.value, value, rtol=1e-9)
 
 
@@ -255,8 +277,7 @@ def test_the_number_of_trees_is_bounded(rng, monkeypatch):
 
     monkeypatch.setattr(tuning, "agglomerate", counted)
     tune_smoothing(
-        rng.normal(size=(16, 2)),
-        family="diagonal_gaussian",
+        Problem(rng.normal(size=(16, 2)), family="diagonal_gaussian"),
         num_clusters=2,
         max_steps=12,
         recluster_every=3,

@@ -7,6 +7,7 @@ import pytest
 from hostile_cases import HOSTILE, LOCATIONS, ORDINARY, SOLVED, badly_scaled, leaves_of
 from hostile_cases import greedy as one_at_a_time
 
+from bregjax import Problem
 from bregjax.clusters.bregman_model import BregmanModel
 from bregjax.clusters.gaussian_models import VarianceModel
 from bregjax.clusters.moments import Moments
@@ -205,7 +206,7 @@ def test_a_line_of_equal_gaps_takes_few_rounds():
     x = np.arange(600.0)[:, None]
     tree, info = run(x, "ward")
     assert info.rounds < 100
-    assert certify(tree, x, family="ward").relative <= 1e-12
+    assert certify(Problem(x, family="ward"), tree).relative <= 1e-12
 
 
 @pytest.mark.parametrize("family", ["poisson", "multinomial", "diagonal_gaussian"])
@@ -214,7 +215,7 @@ def test_ties_pass_the_certificate(family):
         rng = np.random.default_rng(high)
         x = 1 + rng.integers(0, high, size=(M, 4 if family == "multinomial" else 2))
         tree, info = run(x, family)
-        assert certify(tree, x, family=family).holds(1e-10)
+        assert certify(Problem(x, family=family), tree).holds(1e-10)
         again, repeated = run(x, family)
         np.testing.assert_array_equal(tree.children, again.children)
         np.testing.assert_array_equal(tree.merge_costs, again.merge_costs)

@@ -7,6 +7,7 @@ import pytest
 from hostile_cases import greedy as one_at_a_time
 from hostile_cases import leaves_of
 
+from bregjax import Problem
 from bregjax.clusters.gaussian_models import VarianceModel
 from bregjax.clusters.moments import Moments
 from bregjax.hierarchy import _engine_windowed as engine
@@ -69,7 +70,7 @@ def test_handed_over_with_ties_it_passes_the_certificate(rng, impatient):
     tree, info = agglomerate(x, engine="windowed", return_info=True, **options)
     assert info.windowed is not None
     assert info.windowed.by_matrix > 0
-    assert certify(tree, x, **options).holds(1e-10)
+    assert certify(Problem(x, **options), tree).holds(1e-10)
     again = agglomerate(x, engine="windowed", **options)
     np.testing.assert_array_equal(tree.children, again.children)
 

@@ -10,6 +10,7 @@ import pytest
 from hostile_cases import greedy as one_at_a_time
 from hostile_cases import leaves_of
 
+from bregjax import Problem
 from bregjax._pytree import register_pytree
 from bregjax.clusters.bregman_model import BregmanModel
 from bregjax.clusters.screens import CostScreen
@@ -198,7 +199,9 @@ def test_where_costs_cannot_be_had_it_ends(x64, rng):
     tree = agglomerate(
         x, family="poisson", weights=np.full(40, 1e20), engine="windowed"
     )
-    found = certify(tree, x, family="poisson", weights=np.full(40, 1e20), sample=80)
+    found = certify(
+        Problem(x, family="poisson", weights=np.full(40, 1e20)), tree, sample=80
+    )
     assert found.relative < 1e-6
 
 

@@ -6,6 +6,7 @@ import pytest
 from hostile_cases import HOSTILE, ORDINARY, leaves_of
 from hostile_cases import greedy as one_at_a_time
 
+from bregjax import Problem
 from bregjax.clusters.bregman_model import BregmanModel
 from bregjax.clusters.screens.kernels import in_range, log_of_product
 from bregjax.convex import NegativeEntropy
@@ -147,7 +148,7 @@ def test_ties_pass_the_certificate_one_at_a_time(monkeypatch):
         done = info.windowed
         assert done is not None
         assert done.single_steps == M - 1 - done.duplicates
-        assert certify(tree, x, family=family).holds(1e-10)
+        assert certify(Problem(x, family=family), tree).holds(1e-10)
         again = agglomerate(x, family=family, engine="windowed")
         np.testing.assert_array_equal(tree.children, again.children)
 

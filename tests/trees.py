@@ -1,7 +1,10 @@
 """Small trees for the tests, and the leaves under their nodes."""
 
+import jax.numpy as jnp
 import numpy as np
 
+from bregjax import Problem, merge_cost
+from bregjax._checks import is_concrete
 from bregjax.hierarchy.dendrogram import Dendrogram
 
 
@@ -38,3 +41,17 @@ def leaf_sets(tree):
 
 
 INVERTED = tree_of([[0, 2], [1, 3]], [7.39129752, 6.86188641])  # row 27, Poisson
+
+
+def merge_cost_of(
+    x_a, x_b, *, weights_a=None, weights_b=None, direct=False, smoothing=None, **options
+):
+    """The cost of merging two tables, as the rows of one problem."""
+    xp = np if is_concrete((x_a, x_b, weights_a, weights_b)) else jnp
+    sizes = [np.shape(x)[0] for x in (x_a, x_b)]
+    given = zip((weights_a, weights_b), sizes, strict=True)
+    weights = [np.ones(size) if w is None else xp.asarray(w) for w, size in given]
+    x = xp.concatenate([xp.asarray(x_a), xp.asarray(x_b)])
+    options |= {"smoothing": smoothing, "weights": xp.concatenate(weights)}
+    a, b = np.split(np.arange(sum(sizes)), sizes[:1])
+    return merge_cost(Problem(x, **options), a, b, direct=direct)
