@@ -134,7 +134,7 @@ def _add_cluster(commands) -> None:
         metavar="NATS",
         help="cut into the largest clusters made by merges of at most this cost",
     )
-    add("--labels", metavar="COLUMN", help="known classes, a name or number: not data")
+    add("--classes", metavar="COLUMN", help="known classes, a name or number: not data")
     add(
         "--names",
         metavar="COLUMN",
@@ -203,7 +203,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 def _demo(options: argparse.Namespace) -> None:
     glass = load_glass()
-    types = [glass.class_names[label] for label in glass.labels.tolist()]
+    types = [glass.class_names[number] for number in glass.classes.tolist()]
     table = Table("glass, from the package", glass.x, types, "type")
     outcome = _run(table, Request("gaussian", num_clusters=6), options)
     ward = cluster_table(table, Request("ward", num_clusters=6))
@@ -213,7 +213,7 @@ def _demo(options: argparse.Namespace) -> None:
 
 def _cluster(options: argparse.Namespace) -> None:
     choice = ColumnChoice(
-        options.labels, options.names, options.weights, tuple(options.drop)
+        options.classes, options.names, options.weights, tuple(options.drop)
     )
     table = read_table(
         options.file,
@@ -272,10 +272,10 @@ def _draw(
         save_dendrogram(
             outcome.tree,
             options.output / "dendrogram.png",
-            labels=table.labels,
-            label_name=table.label_name,
+            classes=table.classes,
+            class_name=table.class_name,
             names=table.names,
-            clusters=outcome.clusters,
+            labels=outcome.clusters,
             log_scale=options.scale == "log",
         )
     if any("Glyph" in str(warning.message) for warning in caught) and not options.quiet:

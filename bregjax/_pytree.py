@@ -60,11 +60,14 @@ def in_words(values: Any) -> str:
     values = np.asarray(values)
     if values.ndim == 0:
         return f"{values:.4g}"
+    if not values.size:
+        return "[]"
+    low, high = np.min(values), np.max(values)
+    if low == high:
+        return f"{low:.4g} each"
     if values.size <= _FEW:
         return np.array2string(values, precision=4, separator=", ").replace("\n", "")
-    low, high = np.min(values), np.max(values)
-    span = f"{low:.4g} each" if low == high else f"{low:.4g} to {high:.4g}"
-    return f"<{span}, {list(values.shape)}>"
+    return f"{low:.4g} to {high:.4g}"
 
 
 def _in_one_line(node: Any) -> str:

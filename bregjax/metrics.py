@@ -6,17 +6,18 @@ from collections.abc import Hashable, Iterator, Sequence
 import numpy as np
 
 from bregjax._inputs import refuse_masked
-from bregjax._typing import Array
+from bregjax._typing import Array, DataLike
 from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy.tree_costs import children_of
 
 
 def dendrogram_purity(
-    tree: Dendrogram, labels: Sequence[Hashable] | np.ndarray | Array
+    tree: Dendrogram | DataLike, classes: Sequence[Hashable] | np.ndarray | Array
 ) -> float:
     """Dendrogram purity: how pure the smallest cluster of two like points is.
 
-    For each pair of points with the same label, take the smallest cluster of the tree
-    that contains both and the fraction of it with that label; average over all such
+    For each pair of points of the same class, take the smallest cluster of the tree
+    that contains both and the fraction of it of that class; average over all such
     pairs. It depends on the tree's shape alone, not on its costs or weights. 1 if and
     only if every class is one subtree.
 
@@ -25,14 +26,15 @@ def dendrogram_purity(
     table of class counts is merged into the larger) and O(m) memory.
 
     Args:
-        tree: Tree over m leaves.
-        labels: The class of each leaf, length m: numbers, strings or anything hashable.
+        tree: Tree over m leaves, or its children `[m − 1, 2]`.
+        classes: The known class of each leaf, length m: numbers, strings or anything
+            hashable.
 
     Returns:
         Between 0 and 1.
 
     Raises:
-        ValueError: If there are not m labels, one is missing (None or NaN) or not
+        ValueError: If there are not m classes, one is missing (None or NaN) or not
             hashable, or no two points share one (there is nothing to average).
 
     Examples:
@@ -44,30 +46,33 @@ def dendrogram_purity(
         Heller, Ghahramani (2005), Bayesian Hierarchical Clustering; Telgarsky, Dasgupta
         (2012), Section 7.1.
     """
-    if np.ndim(tree.children) != 2:
+    children = tree.children if isinstance(tree, Dendrogram) else tree
+    if np.ndim(children) != 2:
         raise ValueError(
             f"`tree` must be one tree; got a batch of shape "
-            f"{list(tree.children.shape[:-2])}. Take one at a time."
+            f"{list(np.shape(children)[:-2])}. Take one at a time."
         )
-    codes, class_sizes = _class_codes(labels, tree.num_leaves)
+    num_leaves = np.shape(children)[0] + 1
+    children = np.asarray(children_of(children, num_leaves))
+    codes, class_sizes = _class_codes(classes, num_leaves)
     num_pairs = sum(size * (size - 1) // 2 for size in class_sizes)
     if num_pairs == 0:
         raise ValueError(
-            f"`labels` must give some two points the same class; all "
-            f"{tree.num_leaves} differ, so there are no pairs to average over."
+            f"`classes` must give some two points the same class; all {num_leaves} "
+            f"differ, so there are no pairs to average over."
         )
-    return math.fsum(_pair_purities(tree, codes)) / num_pairs
+    return math.fsum(_pair_purities(children, codes)) / num_pairs
 
 
-def _pair_purities(tree: Dendrogram, codes: list[int]) -> Iterator[float]:
+def _pair_purities(children: np.ndarray, codes: list[int]) -> Iterator[float]:
     """For each merge and class, the purities of the pairs that it joins, summed.
 
     With l and r of a class to the left and right in a merge of s points, l·r pairs join
     there, each at purity (l + r)/s.
     """
-    tables: list[dict[int, int] | None] = [None] * (tree.num_leaves + tree.num_merges)
-    sizes = [1] * tree.num_leaves
-    for merge, (left, right) in enumerate(np.asarray(tree.children).tolist()):
+    tables: list[dict[int, int] | None] = [None] * (len(codes) + len(children))
+    sizes = [1] * len(codes)
+    for merge, (left, right) in enumerate(children.tolist()):
         small = tables[left] or {codes[left]: 1}
         large = tables[right] or {codes[right]: 1}
         if len(small) > len(large):
@@ -75,7 +80,7 @@ def _pair_purities(tree: Dendrogram, codes: list[int]) -> Iterator[float]:
         size = sizes[left] + sizes[right]
         sizes.append(size)
         tables[left] = tables[right] = None  # so that tables hold O(m) entries in all
-        tables[tree.num_leaves + merge] = large
+        tables[len(codes) + merge] = large
         for code, count in small.items():
             other = large.get(code, 0)
             if other:
@@ -84,21 +89,21 @@ def _pair_purities(tree: Dendrogram, codes: list[int]) -> Iterator[float]:
 
 
 def _class_codes(
-    labels: Sequence[Hashable] | np.ndarray | Array, num_leaves: int
+    classes: Sequence[Hashable] | np.ndarray | Array, num_leaves: int
 ) -> tuple[list[int], list[int]]:
     """Class numbers of the leaves, and class sizes; refuses what isn't a class."""
     # A list is not made an array: NumPy would take 1 and "1" for the same class.
-    refuse_masked("labels", labels)
-    array = np.asarray(labels) if hasattr(labels, "__array__") else None
+    refuse_masked("classes", classes)
+    array = np.asarray(classes) if hasattr(classes, "__array__") else None
     if array is not None and array.ndim != 1:
         raise ValueError(
-            f"`labels` must be one class a leaf, shape [{num_leaves}]; got shape "
+            f"`classes` must be one class a leaf, shape [{num_leaves}]; got shape "
             f"{list(array.shape)}."
         )
-    values = list(labels) if array is None else array.tolist()
+    values = list(classes) if array is None else array.tolist()
     if len(values) != num_leaves:
         raise ValueError(
-            f"`labels` must name the class of each of the {num_leaves} leaves; got "
+            f"`classes` must name the class of each of the {num_leaves} leaves; got "
             f"{len(values)}."
         )
     code_of: dict[Hashable, int] = {}
@@ -106,7 +111,7 @@ def _class_codes(
     for index, value in enumerate(values):
         if not isinstance(value, Hashable) or _is_missing(value):
             raise ValueError(
-                f"`labels` must be hashable and present; got {value!r} at index "
+                f"`classes` must be hashable and present; got {value!r} at index "
                 f"{index}. Drop the point or give it a class of its own."
             )
         code = code_of.setdefault(value, len(code_of))

@@ -143,7 +143,7 @@ def cut_cost(
 
 def classification_loss(
     assignments: DataLike,
-    labels: DataLike,
+    classes: DataLike,
     *,
     num_classes: int,
     pseudo_count: float = 1.0,
@@ -159,7 +159,7 @@ def classification_loss(
 
     Args:
         assignments: r, shares of k clusters, `[m, k]`: see `soft_assignments`.
-        labels: Classes, integers from 0 to c − 1, `[m]`.
+        classes: Known classes, integers from 0 to c − 1, `[m]`.
         num_classes: c.
         pseudo_count: a > 0, shared by the classes.
 
@@ -167,16 +167,20 @@ def classification_loss(
         Scalar.
 
     Raises:
-        ValueError: At a concrete label that is none of the classes.
+        ValueError: At a known number that is none of the classes.
     """
-    _check_labels(labels, num_classes)
+    _check_classes(classes, num_classes)
     return evaluate(
-        _classification_loss, assignments, labels, pseudo_count, num_classes=num_classes
+        _classification_loss,
+        assignments,
+        classes,
+        pseudo_count,
+        num_classes=num_classes,
     )
 
 
 def ridge_loss(
-    features: DataLike, labels: DataLike, *, num_classes: int, ridge: float = 1e-2
+    features: DataLike, classes: DataLike, *, num_classes: int, ridge: float = 1e-2
 ) -> Array:
     """How badly features tell classes by a linear rule: a share of variance.
 
@@ -189,7 +193,7 @@ def ridge_loss(
 
     Args:
         features: `[m, k]`, such as `dendrogram_features`.
-        labels: Classes, integers from 0 to c − 1, `[m]`, of two classes at least.
+        classes: Known classes, integers from 0 to c − 1, `[m]`, two of them at least.
         num_classes: c.
         ridge: λ > 0.
 
@@ -197,25 +201,25 @@ def ridge_loss(
         Scalar.
 
     Raises:
-        ValueError: At a concrete label that is none of the classes, or if all agree.
+        ValueError: At a known number that is none of the classes, or if all agree.
     """
-    _check_labels(labels, num_classes)
-    if is_concrete(labels) and np.ptp(np.asarray(labels)) == 0:
+    _check_classes(classes, num_classes)
+    if is_concrete(classes) and np.ptp(np.asarray(classes)) == 0:
         raise ValueError(
-            f"`labels` must be of two classes at least; all are {np.ravel(labels)[0]}."
+            f"`classes` must have two classes at least; all are {np.ravel(classes)[0]}."
         )
-    return evaluate(_ridge_loss, features, labels, ridge, num_classes=num_classes)
+    return evaluate(_ridge_loss, features, classes, ridge, num_classes=num_classes)
 
 
 def _count(num_clusters: SupportsIndex, num_points: int) -> int:
     return check_count("num_clusters", num_clusters, num_points, "rows")
 
 
-def _check_labels(labels: DataLike, num_classes: int) -> None:
-    if is_concrete(labels):
-        array = np.asarray(labels)
+def _check_classes(classes: DataLike, num_classes: int) -> None:
+    if is_concrete(classes):
+        array = np.asarray(classes)
         check_support(
-            "labels",
+            "classes",
             array,
             (array >= 0) & (array < num_classes) & (array == np.round(array)),
             rule=f"must be integers from 0 to {num_classes - 1}",
@@ -224,21 +228,21 @@ def _check_labels(labels: DataLike, num_classes: int) -> None:
 
 
 def _classification_loss(
-    assignments: Array, labels: Array, pseudo_count: Array, *, num_classes: int
+    assignments: Array, classes: Array, pseudo_count: Array, *, num_classes: int
 ) -> Array:
-    one_hot = jax.nn.one_hot(labels, num_classes, dtype=assignments.dtype)
+    one_hot = jax.nn.one_hot(classes, num_classes, dtype=assignments.dtype)
     counts = jnp.matmul(assignments.T, one_hot, precision="highest")
-    own = counts.T[labels] - assignments
+    own = counts.T[classes] - assignments
     total = jnp.sum(counts, axis=1)[None] - assignments
     predicted = (own + pseudo_count / num_classes) / (total + pseudo_count)
     return -jnp.mean(jnp.log(jnp.sum(assignments * predicted, axis=1)))
 
 
 def _ridge_loss(
-    features: Array, labels: Array, ridge: Array, *, num_classes: int
+    features: Array, classes: Array, ridge: Array, *, num_classes: int
 ) -> Array:
     m, k = features.shape
-    y = jax.nn.one_hot(labels, num_classes, dtype=features.dtype)
+    y = jax.nn.one_hot(classes, num_classes, dtype=features.dtype)
     y = y - jnp.mean(y, axis=0, keepdims=True)
     f = features - jnp.mean(features, axis=0, keepdims=True)
     variance = jnp.mean(f**2, axis=0, keepdims=True)

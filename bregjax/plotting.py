@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
+from matplotlib import colormaps, pyplot
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -29,13 +29,13 @@ _LETTER, _PATCH, _LINE = 0.085, 0.55, 0.2
 
 def plot_dendrogram(
     tree: Dendrogram,
-    ax: Axes,
+    ax: Axes | None = None,
     *,
     heights: Heights = "monotone",
-    labels: Sequence[object] | ArrayLike | None = None,
+    classes: Sequence[object] | ArrayLike | None = None,
     names: Sequence[str] | None = None,
-    clusters: ArrayLike | None = None,
-    colors: str = "tab10",
+    labels: ArrayLike | None = None,
+    class_colors: str = "tab10",
     cluster_colors: str = "Dark2",
     log_scale: bool = False,
 ) -> list[Patch]:
@@ -45,31 +45,33 @@ def plot_dendrogram(
 
     Args:
         tree: The tree.
-        ax: Where to draw.
+        ax: Where to draw; pyplot's current axes if None.
         heights: Which heights to show; "monotone" so that lines do not cross where
             merge costs invert.
-        labels: A class a leaf, `[m]`, shown as a coloured strip under the leaves.
+        classes: The known class of each leaf, `[m]`, shown as a coloured strip under
+            the leaves.
         names: Names of the leaves, shown where there are at most 60, as they are: a
             dollar sign is no formula. Of more than 40 letters the middle is left out.
-        clusters: Flat clusters, `[m]`, as `tree.cut` gives them: the branches inside
+        labels: Flat clusters, `[m]`, as `tree.cut` gives them: the branches inside
             each have a colour of their own.
-        colors: Name of the matplotlib colour map of the strip.
+        class_colors: Name of the matplotlib colour map of the strip.
         cluster_colors: That of the branches; if it has too few, colours are spread over
             "turbo", neighbours far apart.
         log_scale: A logarithmic axis of heights; lower ones than 1e-6 of the greatest
             are drawn at that.
 
     Returns:
-        A patch for each class, in sorted order, for a legend; none without `labels`.
+        A patch for each class, in sorted order, for a legend; none without `classes`.
 
     Raises:
-        ValueError: If `labels`, `names` or `clusters` have another length than there
+        ValueError: If `classes`, `names` or `labels` have another length than there
             are leaves.
     """
+    ax = pyplot.gca() if ax is None else ax
     m = tree.num_leaves
-    _check_length("labels", labels, m)
+    _check_length("classes", classes, m)
     _check_length("names", names, m)
-    _check_length("clusters", clusters, m)
+    _check_length("labels", labels, m)
     order = np.asarray(tree.leaf_order())
     tops = np.asarray(tree.heights(heights), dtype=np.float64)
     bottom, greatest = 0.0, tops.max(initial=0)
@@ -81,7 +83,7 @@ def plot_dendrogram(
     else:
         ax.set_ylim(bottom, 1.03 * greatest or 1)
     corners = _corners(tree, order, tops, bottom)
-    branch_colors = _branch_colors(tree, clusters, cluster_colors)
+    branch_colors = _branch_colors(tree, labels, cluster_colors)
     ax.add_collection(
         LineCollection(list(corners), colors=branch_colors, linewidths=0.8)
     )
@@ -90,8 +92,8 @@ def plot_dendrogram(
     ax.set_ylabel(_HEIGHT_NAMES[heights])
     ax.spines[["top", "right", "bottom"]].set_visible(False)
     base, patches = ax, []
-    if labels is not None:
-        base, patches = _draw_strip(ax, list(np.asarray(labels)[order]), colors)
+    if classes is not None:
+        base, patches = _draw_strip(ax, list(np.asarray(classes)[order]), class_colors)
     if names is not None and m <= _MOST_NAMES:
         shown = [_shown(names[i]) for i in order]
         base.set_xticks(np.arange(m), shown, rotation=90, parse_math=False)
@@ -103,10 +105,10 @@ def save_dendrogram(
     tree: Dendrogram,
     path: str | os.PathLike[str],
     *,
-    labels: Sequence[object] | ArrayLike | None = None,
-    label_name: str = "label",
+    classes: Sequence[object] | ArrayLike | None = None,
+    class_name: str = "class",
     names: Sequence[str] | None = None,
-    clusters: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
     heights: Heights = "monotone",
     log_scale: bool = False,
 ) -> None:
@@ -117,10 +119,10 @@ def save_dendrogram(
     Args:
         tree: The tree.
         path: The file; its ending says the format: .png, .pdf, .svg.
-        labels: As for `plot_dendrogram`.
-        label_name: What the classes are called, the title of the legend.
+        classes: As for `plot_dendrogram`.
+        class_name: What the classes are called, the title of the legend.
         names: As for `plot_dendrogram`.
-        clusters: As for `plot_dendrogram`.
+        labels: As for `plot_dendrogram`.
         heights: As for `plot_dendrogram`.
         log_scale: As for `plot_dendrogram`.
 
@@ -132,9 +134,9 @@ def save_dendrogram(
         tree,
         figure.subplots(),
         heights=heights,
-        labels=labels,
+        classes=classes,
         names=names,
-        clusters=clusters,
+        labels=labels,
         log_scale=log_scale,
     )
     if 0 < len(patches) <= _MOST_CLASSES:
@@ -144,7 +146,7 @@ def save_dendrogram(
         figure.set_size_inches(_WIDTH, _HEIGHT + _LINE * (lines - 1))
         figure.legend(
             handles=patches,
-            title=_escaped(label_name),
+            title=_escaped(class_name),
             loc="outside lower center",
             ncols=columns,
             frameon=False,
@@ -177,12 +179,12 @@ def _corners(
     return np.stack([x, y], axis=-1)
 
 
-def _branch_colors(tree: Dendrogram, clusters: ArrayLike | None, name: str) -> Any:
+def _branch_colors(tree: Dendrogram, labels: ArrayLike | None, name: str) -> Any:
     """A colour for each merge: its cluster's, or grey above all clusters."""
-    if clusters is None:
+    if labels is None:
         return _BRANCH_COLOR
     # A merge belongs to a cluster where both its children do.
-    of_node = np.asarray(clusters).tolist()
+    of_node = np.asarray(labels).tolist()
     for left, right in np.asarray(tree.children).tolist():
         same = of_node[left] == of_node[right]
         of_node.append(of_node[left] if same else None)
@@ -206,20 +208,21 @@ def _coprime(a: int, b: int) -> bool:
 
 
 def _draw_strip(
-    ax: Axes, labels: list[object], colors: str
+    ax: Axes, class_of_leaf: list[object], colors: str
 ) -> tuple[Axes, list[Patch]]:
     """A strip of class colours under the leaves, and a patch for each class."""
     try:
-        classes, codes = np.unique(np.asarray(labels), return_inverse=True)
+        classes, codes = np.unique(np.asarray(class_of_leaf), return_inverse=True)
     except TypeError:  # classes that have no order, such as None beside names
-        classes, codes = np.unique([str(c) for c in labels], return_inverse=True)
+        names = [str(name) for name in class_of_leaf]
+        classes, codes = np.unique(names, return_inverse=True)
     palette = _spread(colors, len(classes))
     strip = ax.inset_axes((0, -0.06, 1, 0.045))
     strip.imshow(
         palette[codes][None],
         aspect="auto",
         interpolation="nearest",
-        extent=(-0.5, len(labels) - 0.5, 0, 1),
+        extent=(-0.5, len(class_of_leaf) - 0.5, 0, 1),
     )
     strip.set_xticks([])
     strip.set_yticks([])

@@ -11,13 +11,13 @@ class ColumnChoice:
     """Columns as the user wrote them: a name, or a number counted from 0 (−1: last).
 
     Attributes:
-        labels: The known classes of rows.
+        classes: The known classes of rows.
         names: What rows are called.
         weights: Their weights.
         drop: Columns to leave out.
     """
 
-    labels: str | None = None
+    classes: str | None = None
     names: str | None = None
     weights: str | None = None
     drop: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class ColumnChoice:
 class Roles:
     """Column numbers by what they are for; None where there is none."""
 
-    labels: int | None
+    classes: int | None
     names: int | None
     weights: int | None
     data: tuple[int, ...]
@@ -45,18 +45,18 @@ def assign_roles(
     def find(option: str, wanted: str | None) -> int | None:
         return None if wanted is None else _find(option, wanted, header, width)
 
-    labels = find("--labels", choice.labels)
+    classes = find("--classes", choice.classes)
     names = find("--names", choice.names)
     weights = find("--weights", choice.weights)
     dropped = {find("--drop", column) for column in choice.drop}
-    taken = dropped | {labels, names, weights}
+    taken = dropped | {classes, names, weights}
     data = tuple(i for i in range(width) if i not in taken)
     if not data:
         raise ValueError(
-            f"no column is left to cluster: all {width} are labels, names, weights or "
-            "dropped. Give fewer of --labels, --names, --weights and --drop."
+            f"no column is left to cluster: all {width} are classes, names, weights or "
+            "dropped. Give fewer of --classes, --names, --weights and --drop."
         )
-    return Roles(labels, names, weights, data)
+    return Roles(classes, names, weights, data)
 
 
 def _find(option: str, wanted: str, header: Sequence[str] | None, width: int) -> int:

@@ -77,12 +77,12 @@ def write_files(folder: Path, table: Table, outcome: Outcome) -> None:
     newick = outcome.tree.to_newick(table.names)
     (folder / "tree.nwk").write_text(newick + "\n", encoding="utf-8")
     outcome.tree.save(folder / "tree.npz")
-    # Pairs and no dictionary: the labels may be called "cluster" too.
+    # Pairs and no dictionary: the classes may be called "cluster" too.
     columns = [("row", range(len(table.x))), ("cluster", outcome.clusters.tolist())]
     if table.names is not None:
         columns.insert(1, ("name", table.names))
-    if table.labels is not None:
-        columns.append((table.label_name, table.labels))
+    if table.classes is not None:
+        columns.append((table.class_name, table.classes))
     with (folder / "labels.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([name for name, _ in columns])
@@ -92,8 +92,8 @@ def write_files(folder: Path, table: Table, outcome: Outcome) -> None:
 def _contents(table: Table) -> str:
     m, d = table.x.shape
     parts = [_count(m, "point"), _count(d, "column")]
-    if table.labels is not None:
-        parts.append(f"{len(set(table.labels))} known classes")
+    if table.classes is not None:
+        parts.append(f"{len(set(table.classes))} known classes")
     if table.weights is not None:
         parts.append(f"weights of {table.weights.sum():g} in all")
     return ", ".join(parts)

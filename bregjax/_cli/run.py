@@ -74,7 +74,7 @@ def check_request(table: Table, request: Request) -> None:
 
     Raises:
         ValueError: If the number of clusters does not fit the rows, or no two rows
-            share a label.
+            share a class.
     """
     num_rows = len(table.x)
     k = request.num_clusters
@@ -84,9 +84,9 @@ def check_request(table: Table, request: Request) -> None:
         )
     if request.max_cost is not None and np.isnan(request.max_cost):
         raise ValueError("--max-cost must be a number of nats; got nan.")
-    if table.labels is not None and len(set(table.labels)) == num_rows:
+    if table.classes is not None and len(set(table.classes)) == num_rows:
         raise ValueError(
-            f"--labels must give some two rows the same class; all {num_rows} differ. "
+            f"--classes must give some two rows the same class; all {num_rows} differ. "
             "For a column of names say --names."
         )
 
@@ -139,7 +139,7 @@ def _cluster(table: Table, request: Request) -> Outcome:
     total = time.perf_counter() - start
     # Traces of nested functions are counted in each other, so the sum can be too much.
     compiling = min(sum(durations), total)
-    purity = None if table.labels is None else dendrogram_purity(tree, table.labels)
+    purity = None if table.classes is None else dendrogram_purity(tree, table.classes)
     return Outcome(
         tree,
         _clusters(tree, table, request),
@@ -154,7 +154,7 @@ def _cluster(table: Table, request: Request) -> Outcome:
 def _clusters(tree: Dendrogram, table: Table, request: Request) -> np.ndarray:
     if request.max_cost is not None:
         return np.asarray(tree.cut(max_cost=request.max_cost))
-    classes = len(set(table.labels)) if table.labels else _DEFAULT_CLUSTERS
+    classes = len(set(table.classes)) if table.classes else _DEFAULT_CLUSTERS
     count = request.num_clusters or min(classes, tree.num_leaves)
     return np.asarray(tree.cut(num_clusters=count))
 

@@ -123,7 +123,7 @@ def _remedy(cell: str, *, first: bool) -> str:
         return "Write decimal points instead of commas."
     if is_number(cell.replace("_", "")):
         return "Write numbers without underscores, or say --names or --drop."
-    remedy = "For a column of classes or names say --labels, --names or --drop."
+    remedy = "For a column of classes or names say --classes, --names or --drop."
     return remedy + " If the line names the columns say --header yes." * first
 
 

@@ -31,8 +31,8 @@ class Table:
     Attributes:
         source: Where they come from, for the report.
         x: `[m, d]`; of categories objects.
-        labels: The known class of each row, or None.
-        label_name: What the classes are called.
+        classes: The known class of each row, or None.
+        class_name: What the classes are called.
         names: A name for each row, or None.
         weights: `[m]`, or None.
         columns: What the file calls each column of `x`; numbers if None.
@@ -43,8 +43,8 @@ class Table:
 
     source: str
     x: np.ndarray
-    labels: list[str] | None = None
-    label_name: str = "label"
+    classes: list[str] | None = None
+    class_name: str = "class"
     names: list[str] | None = None
     weights: np.ndarray | None = None
     columns: tuple[str, ...] | None = None
@@ -80,8 +80,9 @@ def read_table(
     Args:
         path: A .csv, .tsv, .tab, .txt, .dat (each also .gz), .npy, .npz, .mtx or
             .mtx.gz file; "-" for text from the standard input.
-        choice: Which columns are labels, names, weights, or left out; in an .npz file
-            also the names of arrays. Its array y is the labels unless others are named.
+        choice: Which columns are classes, names, weights, or left out; in an .npz file
+            also the names of arrays. Its array y holds the classes unless others are
+            named.
         delimiter: As for `read_sheet`.
         header: As for `read_sheet`.
         encoding: As for `read_sheet`.
@@ -137,15 +138,15 @@ def _from_text(
     if _has_index(sheet, roles):
         roles = dataclasses.replace(roles, names=0, data=roles.data[1:])
         notes += (_INDEX_NOTE,)
-    labels = None if roles.labels is None else sheet.column(roles.labels)
-    label_name = "label"
-    if sheet.header and roles.labels is not None:
-        label_name = sheet.header[roles.labels] or label_name
+    classes = None if roles.classes is None else sheet.column(roles.classes)
+    class_name = "class"
+    if sheet.header and roles.classes is not None:
+        class_name = sheet.header[roles.classes] or class_name
     return Table(
         source,
         (categories if categorical else numbers)(sheet, roles.data),
-        _checked_labels(labels),
-        label_name,
+        _checked_classes(classes),
+        class_name,
         None if roles.names is None else sheet.column(roles.names),
         None if roles.weights is None else numbers(sheet, [roles.weights])[:, 0],
         tuple(sheet.name(index) for index in roles.data),
@@ -177,21 +178,23 @@ def _from_npz(
     transpose: bool,
 ) -> Table:
     x = x.T if transpose else x
-    wanted = choice.labels
+    wanted = choice.classes
     if wanted is None and beside.get("y", x).shape == (len(x),):
         wanted = "y"
-    label_array = _taken(beside, wanted, len(x))
+    class_array = _taken(beside, wanted, len(x))
     name_array = _taken(beside, choice.names, len(x))
     weight_array = _taken(beside, choice.weights, len(x))
     columns = ColumnChoice(
-        labels=choice.labels if label_array is None else None,
+        classes=choice.classes if class_array is None else None,
         names=choice.names if name_array is None else None,
         weights=choice.weights if weight_array is None else None,
         drop=choice.drop,
     )
     table = _from_matrix(source, columns, x)
     given = {
-        "labels": None if label_array is None else _checked_labels(_texts(label_array)),
+        "classes": None
+        if class_array is None
+        else _checked_classes(_texts(class_array)),
         "names": None if name_array is None else _texts(name_array),
         "weights": None if weight_array is None else weight_array.astype(np.float64),
     }
@@ -221,15 +224,15 @@ def _from_matrix(source: str, choice: ColumnChoice, x: np.ndarray) -> Table:
             f"{column} (counted from 0). Drop or impute such rows first."
         )
 
-    labels, names = (
+    classes, names = (
         None if role is None else _texts(x[:, role])
-        for role in (roles.labels, roles.names)
+        for role in (roles.classes, roles.names)
     )
     return Table(
         source,
         x[:, list(roles.data)],
-        _checked_labels(labels),
-        "label",
+        _checked_classes(classes),
+        "class",
         names,
         None if roles.weights is None else x[:, roles.weights],
         tuple(str(index) for index in roles.data),
@@ -243,11 +246,11 @@ def _texts(values: Iterable[object]) -> list[str]:
     return [str(int(v)) if whole(v) else str(v) for v in as_items]
 
 
-def _checked_labels(labels: list[str] | None) -> list[str] | None:
-    for row, label in enumerate(labels or ()):
-        if label.lower() in ("", "nan", "na"):
+def _checked_classes(classes: list[str] | None) -> list[str] | None:
+    for row, name in enumerate(classes or ()):
+        if name.lower() in ("", "nan", "na"):
             raise ValueError(
-                f"every row must have a label; got {label!r} in row {row} (counted "
+                f"every row must have a class; got {name!r} in row {row} (counted "
                 "from 0). Drop the row or give it a class of its own."
             )
-    return labels
+    return classes

@@ -14,13 +14,13 @@ class Dataset:
 
     Attributes:
         x: Measurements, float64 `[m, d]`.
-        labels: Class of each row, int64 `[m]`.
+        classes: Class of each row, int64 `[m]`.
         feature_names: Names of columns.
-        class_names: Name of each label that occurs.
+        class_names: Name of each class that occurs.
     """
 
     x: np.ndarray
-    labels: np.ndarray
+    classes: np.ndarray
     feature_names: tuple[str, ...]
     class_names: dict[int, str]
 
@@ -49,7 +49,7 @@ def load_glass() -> Dataset:
     table = np.array([[float(cell) for cell in row.split(",")] for row in rows])
     return Dataset(
         x=table[:, :-1],
-        labels=table[:, -1].astype(np.int64),
+        classes=table[:, -1].astype(np.int64),
         feature_names=tuple(header.split(",")[:-1]),
         class_names=_TYPES,
     )

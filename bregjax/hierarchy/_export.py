@@ -69,14 +69,14 @@ def parse_linkage(z: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def newick(
-    children: np.ndarray, heights: np.ndarray, labels: Sequence[object] | None
+    children: np.ndarray, heights: np.ndarray, names: Sequence[object] | None
 ) -> str:
     """The tree as one line of Newick text, leaves at height 0."""
     num_leaves = len(children) + 1
-    if labels is None:
+    if names is None:
         names = [str(leaf) for leaf in range(num_leaves)]
     else:
-        names = [_quoted(name) for name in newick_names(labels)]
+        names = [_quoted(name) for name in newick_names(names)]
     all_heights = np.concatenate([np.zeros(num_leaves), heights])
     lengths = (all_heights[_walk.parents(children)] - all_heights).tolist()
     pairs = children.tolist()
@@ -97,9 +97,9 @@ def newick(
     return "".join(words)
 
 
-def newick_names(labels: Iterable[object]) -> list[str]:
+def newick_names(names: Iterable[object]) -> list[str]:
     """Names of one line, each once: where one comes again it ends in .1, .2, …."""
-    names = [" ".join(str(label).splitlines()) for label in labels]
+    names = [" ".join(str(name).splitlines()) for name in names]
     known = set(names)
     if len(known) == len(names):
         return names

@@ -1,6 +1,5 @@
 """The tree of an agglomeration: cuts, heights and exports."""
 
-import math
 import operator
 import os
 from collections.abc import Sequence
@@ -10,24 +9,30 @@ from typing import Any, Literal, Self, SupportsIndex, get_args
 import numpy as np
 
 from bregjax._checks import check_count, is_concrete
-from bregjax._pytree import register_pytree
+from bregjax._pytree import in_words, register_pytree
 from bregjax._typing import Array
 from bregjax.hierarchy import _export, _walk
+from bregjax.hierarchy._cuts import (
+    labels_of,
+    limit_or_count,
+    node_of_leaf,
+    nodes_of,
+)
 
 Heights = Literal["cost", "monotone", "ward", "merge_index"]
 """What a drawing or an export shows as the height of a merge."""
 
 
 @register_pytree
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dendrogram:
     """A binary tree over m leaves, merge by merge.
 
     Leaves are nodes 0 … m − 1 and merge t makes node m + t, as in SciPy. A pytree: it
-    passes through `jit` and `vmap`. `cut(num_clusters=…)`, `cut(max_cost=…)`,
-    `cluster_nodes(num_clusters=…)` and `heights` work on traced trees too and then
-    give JAX arrays; everything else needs concrete arrays and gives NumPy's. No method
-    recurses: a chain of 100,000 leaves is no special case.
+    passes through `jit` and `vmap`. `cut`, `cluster_nodes(num_clusters=…)` and
+    `heights` work on traced trees too and then give JAX arrays; everything else needs
+    concrete arrays and gives NumPy's. No method recurses: a chain of 100,000 leaves is
+    no special case.
 
     Merge costs are kept as they are. A Bregman tree may invert (a merge may cost less
     than one below it), and no method hides that unless it says "monotone".
@@ -39,12 +44,34 @@ class Dendrogram:
         weights: The weights of the leaves, shape ``[m]``.
         ward_scale: The variance σ² of a spherical Gaussian family, whose Ward height
             is 2σ√Δ; None for every other family.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> bj.agglomerate([[0.0], [1.0], [5.0], [7.0]], family="ward")
+        Dendrogram of 4 leaves, weights 1 each
+          merge costs  0.25 to 15.12 nats, 16.38 in all, none inverted
     """
 
     children: Array | np.ndarray
     merge_costs: Array | np.ndarray
     weights: Array | np.ndarray
     ward_scale: Array | np.ndarray | float | None = None
+
+    def __repr__(self) -> str:
+        """Sizes and costs in two lines."""
+        try:
+            weights = np.asarray(self.weights)
+            children, costs = self._concrete()
+        except (TypeError, ValueError):
+            return f"Dendrogram(children={in_words(self.children)})"
+        of = f"Dendrogram of {len(children) + 1:,} leaves, weights {in_words(weights)}"
+        if not len(children):
+            return of
+        count = self.num_inversions(rtol=1e-9)
+        return (
+            f"{of}\n  merge costs  {np.min(costs):.4g} to {np.max(costs):.4g} nats, "
+            f"{np.sum(costs):.4g} in all, {count or 'none'} inverted"
+        )
 
     @property
     def num_leaves(self) -> int:
@@ -96,18 +123,22 @@ class Dendrogram:
         num_clusters: SupportsIndex | Sequence[SupportsIndex] | None = None,
         *,
         max_cost: Any = None,
+        max_height: Any = None,
+        heights: Heights = "cost",
     ) -> Array | np.ndarray:
-        """Flat clusters: the labels of the leaves.
+        """Cut the tree into flat clusters: the labels of the leaves.
 
-        Exactly one argument is given. `num_clusters` undoes the last merges, so it
-        gives exactly that many clusters whatever the costs. `max_cost` gives the
-        largest clusters inside which every merge costs at most that much: a cheap
-        merge above an expensive one doesn't count.
+        Exactly one of the first three is given. `num_clusters` undoes the last merges,
+        so it gives exactly that many clusters whatever the costs. `max_cost` and
+        `max_height` give the largest clusters inside which no merge is higher than
+        that: a cheap merge above an expensive one doesn't count.
 
         Args:
             num_clusters: From 1 to m; static under `jit`. Several give a column each.
             max_cost: In nats, compared with the raw merge costs. Several give a column
                 each.
+            max_height: The same by other heights, those of `heights`.
+            heights: Which heights `max_height` is one of: see `Dendrogram.heights`.
 
         Returns:
             Labels, int32 of shape ``[m]``, numbered from 0 by each cluster's smallest
@@ -118,24 +149,25 @@ class Dendrogram:
 
         Examples:
             >>> tree = Dendrogram.from_linkage([[0, 2, 7.4, 2], [1, 3, 6.9, 3]])
-            >>> print(tree.cut(num_clusters=2), tree.cut(max_cost=7.0))
+            >>> print(tree.cut(2), tree.cut(max_cost=7.0))
             [0 1 0] [0 1 2]
+            >>> print(tree.cut(max_height=1, heights="merge_index"))
+            [0 1 0]
         """
-        given = num_clusters if max_cost is None else max_cost
-        if np.ndim(given) == 1 and (num_clusters is None or max_cost is None):  # pyright: ignore[reportArgumentType]
-            name = "num_clusters" if max_cost is None else "max_cost"
-            return self._cuts(name, given)
-        node = self._cluster_of_leaf(num_clusters, max_cost)
-        xp = _walk.namespace(node)
-        first = _walk.smallest_leaves(node)
-        is_first = first == xp.arange(self.num_leaves)
-        return (xp.cumsum(is_first) - 1)[first].astype(np.int32)
+        name, value = limit_or_count(
+            num_clusters=num_clusters, max_cost=max_cost, max_height=max_height
+        )
+        if np.ndim(value) == 1:
+            return self._cuts(name, value, heights)
+        children, costs = self._arrays()
+        tops = self.heights(heights) if name == "max_height" else costs
+        return labels_of(node_of_leaf(children, tops, name, value))
 
-    def _cuts(self, name: str, values: Any) -> Array | np.ndarray:
-        """A column of labels for each number of clusters, or cost."""
+    def _cuts(self, name: str, values: Any, heights: Heights) -> Array | np.ndarray:
+        """A column of labels for each number of clusters, cost or height."""
         if not len(values):
             raise ValueError(f"`{name}` must have at least one number; got none.")
-        columns = [self.cut(**{name: value}) for value in values]
+        columns = [self.cut(**{name: value}, heights=heights) for value in values]
         return _walk.namespace(columns[0]).stack(columns, axis=1)
 
     def cluster_nodes(
@@ -152,11 +184,9 @@ class Dendrogram:
         Returns:
             Node numbers, int32 of shape ``[k]``.
         """
-        node = self._cluster_of_leaf(num_clusters, max_cost)
-        xp = _walk.namespace(node)
-        is_first = _walk.smallest_leaves(node) == xp.arange(self.num_leaves)
-        count = operator.index(is_first.sum() if num_clusters is None else num_clusters)
-        return node[xp.argsort(~is_first, stable=True)[:count]].astype(np.int32)
+        name, value = limit_or_count(num_clusters=num_clusters, max_cost=max_cost)
+        count = None if num_clusters is None else operator.index(num_clusters)
+        return nodes_of(node_of_leaf(*self._arrays(), name, value), count)
 
     def top_nodes(self, num_nodes: SupportsIndex) -> np.ndarray:
         """The clusters made last, last first: the root, then what it was made from, ….
@@ -289,7 +319,7 @@ class Dendrogram:
 
     def to_newick(
         self,
-        labels: Sequence[object] | np.ndarray | None = None,
+        names: Sequence[object] | np.ndarray | None = None,
         *,
         heights: Heights = "monotone",
     ) -> str:
@@ -300,14 +330,14 @@ class Dendrogram:
         ``heights="cost"`` an inversion gives one, as it is.
 
         Args:
-            labels: Names of the leaves, length m; their numbers if None. Names with
+            names: Names of the leaves, length m; their numbers if None. Names with
                 anything but letters, digits, ``.``, ``+`` and ``-`` are quoted. Line
                 breaks become blanks, and where a name comes again it ends in ``.1``,
                 ``.2``, …: readers of the format take equal names for an error.
             heights: As in `heights`.
 
         Raises:
-            ValueError: If the number of labels is not m.
+            ValueError: If the number of names is not m.
 
         Examples:
             >>> tree = Dendrogram.from_linkage([[0, 2, 1.5, 2], [1, 3, 4.0, 3]])
@@ -315,35 +345,13 @@ class Dendrogram:
             (b:4.0,(a:1.5,'it''s c':1.5):2.5);
         """
         children, _ = self._concrete()
-        names = None if labels is None else list(labels)
+        names = None if names is None else list(names)
         if names is not None and len(names) != self.num_leaves:
             raise ValueError(
-                f"`labels` must name each of the {self.num_leaves} leaves; got "
+                f"`names` must name each of the {self.num_leaves} leaves; got "
                 f"{len(names)} names."
             )
         return _export.newick(children, np.asarray(self.heights(heights)), names)
-
-    def _cluster_of_leaf(self, num_clusters: Any, max_cost: Any) -> Any:
-        """The node of each leaf's cluster under a cut, shape ``[m]``."""
-        children, costs = self._arrays()
-        if (num_clusters is None) == (max_cost is None):
-            raise ValueError(
-                f"Give exactly one of `num_clusters` and `max_cost`; got "
-                f"{num_clusters} and {max_cost}."
-            )
-        if num_clusters is not None:
-            count = check_count(
-                "num_clusters", num_clusters, self.num_leaves, "the leaves"
-            )
-            # The last count − 1 merges are undone, so nodes from 2m − count up go.
-            num_nodes = self.num_leaves + self.num_merges
-            whole = np.arange(num_nodes) <= num_nodes - count
-        else:
-            limit = float(max_cost) if is_concrete(max_cost) else max_cost
-            if is_concrete(limit) and math.isnan(limit):
-                raise ValueError("`max_cost` must be a number of nats; got nan.")
-            whole = _walk.subtree_max(children, costs) <= limit
-        return _walk.roots_below(_walk.parents(children), whole)
 
     def _arrays(self) -> tuple[Any, Any]:
         """The children and costs of one tree, as NumPy's unless traced."""
