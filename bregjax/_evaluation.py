@@ -227,7 +227,7 @@ def check_costs(costs: DataLike, children: DataLike, problem: Problem) -> None:
     if len(bad):
         pair = tuple(int(node) for node in np.asarray(children)[bad[0]])
         usual = (
-            "`family.check(x)` tells more; smoothing or rescaling the statistics may "
+            "`family.check(x)` says more; smoothing or rescaling the statistics may "
             "help."
         )
         raise ArithmeticError(

@@ -1,4 +1,4 @@
-"""What a tree says of a row, old or new: features and soft assignments."""
+"""Features and soft assignments of rows, old or new, by a tree."""
 
 from typing import SupportsIndex
 
@@ -29,7 +29,7 @@ def dendrogram_features(
     *,
     num_features: SupportsIndex,
 ) -> Array:
-    """Features Δ(C_i, {x}) of rows: what it would cost each cluster to take them in.
+    """Compute features Δ(C_i, {x}): what it would cost each cluster to take a row in.
 
     The clusters are the top of the tree, those made last: C_1 is the whole, C_2 the
     last but one to be made, and so on; they are nested. A row of the tree's own is
@@ -56,7 +56,7 @@ def dendrogram_features(
         >>> problem = Problem([[0.0], [1.0], [5.0]], family="ward")
         >>> tree = [[0, 1], [2, 3]]
         >>> print(dendrogram_features(problem, tree, [[6.0]], num_features=2))
-        [[6. 10.083]]
+        [[ 6. 10.083]]
 
     References:
         Telgarsky and Dasgupta (2012), Section 7.2.
@@ -81,7 +81,7 @@ def soft_assignments(
     num_clusters: SupportsIndex,
     temperature: DataLike = 1.0,
 ) -> Array:
-    """Responsibilities of the clusters of a cut for rows, old or new.
+    """Compute the responsibilities of the clusters of a cut for rows, old or new.
 
         r_k(x) ∝ (π_k p(x; τ_k))^(1/T),   π_k = W_k / W
 
@@ -106,6 +106,13 @@ def soft_assignments(
         ValueError: If the tree has another number of leaves or merge costs of another
             problem, `rows` do not fit the family, the temperature is not positive, or a
             row has no finite cost.
+
+    Examples:
+        >>> problem = Problem([[0.0], [1.0], [5.0]], family="ward")
+        >>> tree = [[0, 1], [2, 3]]
+        >>> print(soft_assignments(problem, tree, [[2.9], [4.0]], num_clusters=2))
+        [[0.505 0.495]
+         [0.007 0.993]]
     """
     problem = check_problem(problem)
     children = children_of(tree, problem.num_points)

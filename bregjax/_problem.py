@@ -54,7 +54,7 @@ class Problem:
           smoothing  Blur(bandwidth=2.25)
           weights    1 each
         >>> print(bj.replay(problem, bj.agglomerate(problem)))
-        [0.048 0.834]
+        [0.048 0.932]
     """
 
     x: Array

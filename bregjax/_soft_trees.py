@@ -54,6 +54,12 @@ def sample_tree(
         ValueError: If T is not positive and finite, the costs would not fit into
             memory, or as `agglomerate` does.
         ArithmeticError: If a merge cost could not be computed.
+
+    Examples:
+        >>> problem = Problem([[0.0], [1.0], [5.0]], family="ward")
+        >>> tree, log_prob = sample_tree(problem, key=0, temperature=1e-3)
+        >>> print(tree.merge_costs, log_prob)
+        [0.25 6.75] 0.0
     """
     problem = check_problem(problem)
     _check_temperature(temperature)
@@ -96,7 +102,14 @@ def sequence_log_prob(
 
     Raises:
         ValueError: If T is not positive, the tree does not fit, the costs would not fit
-            into memory, or as `agglomerate` does.
+            into memory, or a row has no finite cost.
+
+    Examples:
+        >>> problem = Problem([[0.0], [1.0], [5.0]], family="ward")
+        >>> trees = [[0, 1], [2, 3]], [[0, 2], [1, 3]], [[1, 2], [0, 3]]
+        >>> log_prob = lambda tree: sequence_log_prob(problem, tree, temperature=5.0)
+        >>> print(jnp.exp(jnp.array([log_prob(tree) for tree in trees])))
+        [0.564 0.17 0.266]
     """
     problem = check_problem(problem)
     _check_temperature(temperature)
@@ -117,6 +130,13 @@ def co_clustering(trees: Dendrogram, *, num_clusters: int) -> Array:
 
     Raises:
         ValueError: If those would not fit into memory.
+
+    Examples:
+        >>> problem = Problem([[0.0], [1.0], [5.0]], family="ward")
+        >>> draw = lambda key: sample_tree(problem, key=key, temperature=0.1)[0]
+        >>> trees = jax.vmap(draw)(jax.random.split(jax.random.key(0), 4))
+        >>> print(co_clustering(trees, num_clusters=2))
+        [[1. 1. 0.] [1. 1. 0.] [0. 0. 1.]]
     """
     # The total, that of the step before, and which pairs share a cluster.
     per_pair = 2 * jnp.result_type(float).itemsize + 1
@@ -147,6 +167,13 @@ def score_function_loss(losses: Array, log_probs: Array) -> Array:
 
     Raises:
         ValueError: If there are fewer than two.
+
+    Examples:
+        >>> losses, log_probs = jnp.array([1.0, 3.0]), jnp.array([-0.5, -0.7])
+        >>> print(score_function_loss(losses, log_probs))
+        2.0
+        >>> print(jax.grad(score_function_loss, 1)(losses, log_probs))
+        [-1. 1.]
 
     References:
         Williams (1992), Simple statistical gradient-following algorithms; Kool, van
@@ -266,12 +293,12 @@ def _log_prob(problem: Problem, children: Array, temperature: Array) -> Array:
     costs = map_rows(functools.partial(_costs_to_all, model, nodes), nodes, entries)
     # A node is there from the step after it was made to the one that takes it up.
     born = jnp.maximum(number - m + 1, 0)
-    gone = jnp.full_like(number, m - 1).at[children].set(number[: m - 1, None])
+    merged = jnp.full_like(number, m - 1).at[children].set(number[: m - 1, None])
 
     @jax.checkpoint
     def step(total, inputs):
         t, pair = inputs
-        there = (born <= t) & (t <= gone)
+        there = (born <= t) & (t <= merged)
         pairs = there[:, None] & there[None] & (number[:, None] < number[None])
         scores = jnp.where(pairs, -costs / temperature, -jnp.inf)
         return total + scores[pair[0], pair[1]] - logsumexp(scores), None

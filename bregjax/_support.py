@@ -70,6 +70,13 @@ def support_values(
             to be drawn, the tree does not fit, or as `agglomerate` does.
         TypeError: Under `jit` or another transformation.
 
+    Examples:
+        >>> x = [[0.0, 0.1], [0.2, 0.0], [5.0, 5.1], [5.2, 5.0]]
+        >>> problem = Problem(x, family="ward")
+        >>> tree = agglomerate(problem)
+        >>> print(support_values(problem, tree, resampled="points", num_replicates=8))
+        [1. 1. 1.]
+
     References:
         Suzuki, Shimodaira (2006), Pvclust; Rubin (1981), The Bayesian bootstrap.
     """
@@ -121,7 +128,7 @@ def _batches(
         return
     size = int(np.clip(_BATCH_ENTRIES // m**2, 1, count))
     for start in range(0, count, size):
-        # The last batch is filled up, lest it compile anew.
+        # The last batch is filled up, so that it compiles nothing.
         chosen = np.minimum(np.arange(start, start + size), count - 1)
         children = _drawn_together(problem, keys[chosen], draw)
         yield np.asarray(children)[: count - start]

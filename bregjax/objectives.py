@@ -1,8 +1,8 @@
-"""How good a smoothing, a family or an encoder is: what tuning goes by.
+"""Objectives for tuning: how good a smoothing, a family or an encoder is.
 
 Pure functions of a given tree and its data, differentiable in the data, the weights and
-the leaves of family and smoothing. Likelihoods are larger the better, losses and costs
-the smaller.
+the leaves of family and smoothing. Of likelihoods more is better, of losses and
+costs less.
 """
 
 from typing import SupportsIndex
@@ -59,6 +59,12 @@ def held_out_log_likelihood(
 
     Raises:
         ValueError: If tree or rows do not fit, or as `agglomerate` does.
+
+    Examples:
+        >>> problem = Problem([[0.0], [1.0], [5.0]], family="ward")
+        >>> tree = [[0, 1], [2, 3]]
+        >>> print(held_out_log_likelihood(problem, tree, [[0.4]], num_clusters=2))
+        -1.3294
     """
     problem = check_problem(problem)
     others = new_rows(problem, rows)
@@ -82,9 +88,9 @@ def leave_one_out_log_likelihood(
         Σ_i w_i log Σ_k π_k⁽ⁱ⁾ p(x_i; τ_k⁽ⁱ⁾)
 
     π⁽ⁱ⁾ and τ⁽ⁱ⁾ are those of the clusters without row i: weight W_k − w_i[i ∈ k] of
-    W − w_i in all, and the mean of the smoothed statistics that are left, which are
-    pooled anew and not subtracted. Clusters left empty drop out. The tree is that of
-    all rows. With a cluster each, `num_clusters = m`, it is the leave-one-out
+    W − w_i in all, and the mean of the smoothed statistics that are left, pooled from
+    these and never subtracted. Clusters left empty drop out. The tree is that of all
+    rows. With a cluster each, `num_clusters = m`, it is the leave-one-out
     likelihood of a kernel density estimate.
 
     It grows without bound as a bandwidth falls where rows have duplicates: give those
@@ -102,6 +108,12 @@ def leave_one_out_log_likelihood(
     Raises:
         ValueError: If the tree does not fit, there is one row, or as `agglomerate`
             does.
+
+    Examples:
+        >>> problem = Problem([[0.0], [1.0], [5.0]], family="ward")
+        >>> tree = [[0, 1], [2, 3]]
+        >>> print(leave_one_out_log_likelihood(problem, tree, num_clusters=2))
+        -15.268
     """
     problem = check_problem(problem)
     if problem.num_points < 2:
@@ -135,6 +147,12 @@ def cut_cost(
 
     Raises:
         ValueError: As `replay` does.
+
+    Examples:
+        >>> problem = Problem([[0.0], [1.0], [5.0]], family="ward")
+        >>> tree = [[0, 1], [2, 3]]
+        >>> print(cut_cost(problem, tree, num_clusters=2))
+        0.25
     """
     costs = replay(problem, tree)
     m = len(costs) + 1
@@ -148,14 +166,14 @@ def classification_loss(
     num_classes: int,
     pseudo_count: float = 1.0,
 ) -> Array:
-    """How badly soft clusters tell the classes of rows: mean cross-entropy, in nats.
+    """Measure how badly soft clusters predict classes: mean cross-entropy, in nats.
 
     Each cluster predicts the classes of the other rows that it holds,
 
         −(1/m) Σ_i log Σ_k r_ik q_k⁽ⁱ⁾(y_i),
         q_k⁽ⁱ⁾(y) = (Σ_{j≠i} r_jk [y_j = y] + a/c) / (Σ_{j≠i} r_jk + a)
 
-    so that clusters of one row tell nothing of it.
+    so that a cluster of one row says nothing about that row.
 
     Args:
         assignments: r, shares of k clusters, `[m, k]`: see `soft_assignments`.
@@ -168,6 +186,11 @@ def classification_loss(
 
     Raises:
         ValueError: At a known number that is none of the classes.
+
+    Examples:
+        >>> shares = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+        >>> print(classification_loss(shares, np.array([0, 0, 1, 1]), num_classes=2))
+        0.288
     """
     _check_classes(classes, num_classes)
     return evaluate(
@@ -182,7 +205,7 @@ def classification_loss(
 def ridge_loss(
     features: DataLike, classes: DataLike, *, num_classes: int, ridge: float = 1e-2
 ) -> Array:
-    """How badly features tell classes by a linear rule: a share of variance.
+    """Measure how badly a linear rule predicts classes: a share of variance.
 
     With F the features and Y the one-hot classes, both centred, F scaled to variance 1
     a column,
@@ -202,6 +225,11 @@ def ridge_loss(
 
     Raises:
         ValueError: At a known number that is none of the classes, or if all agree.
+
+    Examples:
+        >>> features = np.array([[0.1], [0.2], [5.0], [5.5]])
+        >>> print(ridge_loss(features, np.array([0, 0, 1, 1]), num_classes=2))
+        0.01482
     """
     _check_classes(classes, num_classes)
     if is_concrete(classes) and np.ptp(np.asarray(classes)) == 0:
@@ -252,8 +280,8 @@ def _ridge_loss(
     gram = jnp.matmul(f.T, f, precision="highest")
     gram = gram + ridge * m * jnp.eye(k, dtype=f.dtype)
     cross = jnp.matmul(f.T, y, precision="highest")
-    told = jnp.sum(cross * jnp.linalg.solve(gram, cross))
-    return 1 - told / jnp.sum(y**2)
+    explained = jnp.sum(cross * jnp.linalg.solve(gram, cross))
+    return 1 - explained / jnp.sum(y**2)
 
 
 def _held_out(

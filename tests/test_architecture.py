@@ -25,10 +25,11 @@ ROWS = [
     {"families"},
     {"_centers"},
     {"_problem"},
+    {"_evaluation"},
     {"hierarchy"},
     {"metrics", "_features", "objectives", "_soft_trees", "_support"},
     {"_tuning"},
-    {"plotting", "datasets"},
+    {"plotting", "datasets", "extend"},
     {"_cli", "__main__"},
 ]
 ROW_OF = {name: row for row, names in enumerate(ROWS) for name in names}

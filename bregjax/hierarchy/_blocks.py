@@ -1,4 +1,4 @@
-"""Much of the same, a block at a time, so that what is made on the way stays small."""
+"""Map over rows in blocks of bounded memory."""
 
 from collections.abc import Callable
 
@@ -16,16 +16,20 @@ _MOST_ROWS = 4096
 
 
 def map_rows(function: Callable[..., Array], rows: PyTree, entries: int) -> Array:
-    """A function of one row for all of them, in blocks that stay small.
+    """Map a function of one row over all rows, in blocks of bounded memory.
 
-    In reverse mode too: what a block made on its way is made anew. All blocks are
-    alike, and go through one loop: with a smaller one beside it, as `jax.lax.map` has
-    it, two programs of LAPACK may run at once and lock up a CPU.
+    Reverse mode computes the intermediate values of each block a second time instead of
+    keeping them. All blocks have one size and go through one loop: with a smaller last
+    block beside that loop, as `jax.lax.map` has it, two programs of LAPACK could run at
+    once and lock up a CPU.
 
     Args:
         function: From one row of `rows` to an array.
-        rows: A pytree with a row each, `[r, ...]`.
-        entries: Numbers that one row works on.
+        rows: A pytree of arrays `[r, ...]`, which share the axis of rows.
+        entries: How many numbers the function holds at once for one row.
+
+    Returns:
+        The results of all rows, `[r, ...]`.
     """
     count = jax.tree.leaves(rows)[0].shape[0]
     size = int(np.clip(_BLOCK_ENTRIES // max(entries, 1), 1, _MOST_ROWS))

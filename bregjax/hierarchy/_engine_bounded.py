@@ -37,7 +37,7 @@ _ROWS = 32
 _FIRST = 2**22
 # Numbers in the states of unions that are kept.
 _REMEMBERED = 2**22
-# What stands for a cost that could not be had: it comes after every other.
+# What stands for a cost that could not be computed: it comes after every other.
 _LOST = np.finfo(float).max
 # Roundings of the terms that a bound is made of.
 _ROUNDINGS = 16
@@ -181,7 +181,7 @@ class _Run:
             self._settle_rows(unsure, limit)
 
     def _look(self, rows: np.ndarray) -> float:
-        """Find the least entries of rows; the least of those that are exact."""
+        """Find the least entry of each row; return the least that is exact."""
         bounds = self._bound[rows]
         nearest = np.argmin(bounds, axis=1)
         least = bounds[np.arange(len(rows)), nearest]
@@ -215,10 +215,10 @@ class _Run:
             np.minimum.at(self._least, slots, self._bound[low, high])
 
     def _evaluate(self, low: np.ndarray, high: np.ndarray) -> PyTree:
-        """Replace the bounds of pairs of slots by their costs; the unions."""
+        """Replace bounds of pairs of slots by costs; return the unions' states."""
         a, b = rows_of(self._states, low), rows_of(self._states, high)
         cost, unions = self.host.search_costs(a, b)
-        # What could not be had merges last, and its replayed cost tells.
+        # A pair without a finite cost merges last; `replay` then reports its cost.
         cost = np.where(np.isfinite(cost), cost, _LOST)
         for i, j in ((low, high), (high, low)):
             self._bound[i, j] = cost
@@ -236,7 +236,7 @@ class _Run:
         noise = self._noise
         row_a, row_b = self._bound[low], self._bound[high]
         there = np.isfinite(row_a) & np.isfinite(row_b)
-        # Of a cost that could not be had nothing is known but that it is not negative.
+        # A cost that could not be computed is known only not to be negative.
         row_a, row_b = (
             np.where(there & (row < _LOST), row, 0) for row in (row_a, row_b)
         )

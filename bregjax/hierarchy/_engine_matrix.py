@@ -16,7 +16,7 @@ from bregjax.hierarchy._search import (
 
 __all__ = ["matrix"]
 
-# When the clusters that have merged into others, and padding, were born.
+# The birth of padding, and of clusters that have merged: after all others.
 _NEVER = 2**30
 
 
@@ -27,7 +27,7 @@ def matrix(model: ClusterModel, leaves: PyTree, num_points: Array | int) -> Arra
     against the clusters that were there before it: of leaves against earlier slots, of
     a union against all. So each pair is in the row of the later one, no column is ever
     written, and what is known of a row stays true as others die: for each row the least
-    cost is known, or, once that neighbour has gone, a lower bound on it. A row is
+    cost is known, or, once that neighbour has merged, a lower bound on it. A row is
     searched again only when its bound comes first.
 
     Time: m²/2 costs at the start, as many again for new clusters, O(m) a merge and row
@@ -65,7 +65,7 @@ def matrix(model: ClusterModel, leaves: PyTree, num_points: Array | int) -> Arra
         new_costs = jnp.where(born < size + step, new_costs, jnp.inf)
         costs = costs.at[low].set(new_costs)
 
-        # Rows whose neighbour has gone know a bound alone: no neighbour, that is.
+        # Rows whose neighbour has merged keep a bound, and no neighbour.
         orphaned = (neighbour == low) | (neighbour == high)
         neighbour = jnp.where(orphaned, size, neighbour)
         least, place = first_min(new_costs)
@@ -74,7 +74,7 @@ def matrix(model: ClusterModel, leaves: PyTree, num_points: Array | int) -> Arra
         return costs, state, ids, born, bound, neighbour, children
 
     children = jnp.zeros((size - 1, 2), jnp.int32)
-    # Who was there first: leaves in the order of slots, then unions.
+    # The order of births: leaves in the order of slots, then unions.
     born = jnp.where(alive, slots, _NEVER)
     carry = (costs, leaves, slots, born, bound, neighbour, children)
     return jax.lax.fori_loop(0, num_points - 1, merge, carry)[-1]
@@ -92,10 +92,10 @@ def _front(
     slots = jnp.arange(size, dtype=jnp.int32)
 
     def first(bound: Array, neighbour: Array) -> tuple[Array, Array]:
-        """The row to be looked at, and whether its neighbour is known."""
+        """Return the row to look at next, and whether its neighbour is known."""
         level = bound == jnp.min(bound)
         unknown = jnp.min(jnp.where(level & (neighbour == size), slots, size))
-        # Of those known by the lower slot of the pair, then by the other.
+        # Among pairs that are known: by the lower slot, then by the higher.
         lower, higher = jnp.minimum(slots, neighbour), jnp.maximum(slots, neighbour)
         low = jnp.min(jnp.where(level, lower, size))
         high = jnp.min(jnp.where(level & (lower == low), higher, size))

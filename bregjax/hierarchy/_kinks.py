@@ -22,7 +22,7 @@ def check_kinks(tree: Dendrogram, problem: Problem) -> None:
 
     Relative differentiability can't be read off the code of a function, so it is
     tested where the costs used it: at the mean of each merge, along the line of its
-    parts. Functions of the stock that are differentiable pass unread.
+    parts. Built-in functions that are differentiable are not tested.
     """
     model = problem.family
     if not isinstance(model, FunctionGeometry) or _known_smooth(model.function):

@@ -1,4 +1,4 @@
-"""How much memory there is to work in."""
+"""How much memory is free."""
 
 import os
 from pathlib import Path
@@ -13,11 +13,11 @@ _SYSTEM = Path("/proc/meminfo")
 
 
 def available_memory() -> float:
-    """Bytes of memory of the default device that are free, as far as it tells.
+    """Return the bytes of the default device's memory that are free.
 
-    On a CPU what the system can give without swapping, within the container's limit;
-    where neither is told, all of the machine's memory; where that is not told either,
-    infinity, and nothing is refused.
+    On a CPU that is what the system can give without swapping, within the container's
+    limit; where neither is known, the machine's memory; where that is unknown too,
+    infinity, so that nothing is refused.
     """
     stats = jax.local_devices()[0].memory_stats()
     if stats and "bytes_limit" in stats:
@@ -35,7 +35,7 @@ def _free_in_system() -> float:
 
 
 def physical_memory() -> float:
-    """Bytes of memory of the machine; infinity where the system does not tell."""
+    """Return the bytes of the machine's memory, infinity where that is unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows has no `sysconf`

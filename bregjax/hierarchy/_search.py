@@ -22,7 +22,7 @@ _TILE_ENTRIES = 2**21
 
 
 def first_min(values: Array) -> tuple[Array, Array]:
-    """The minimum of a vector and the first place where it stands.
+    """Return the minimum of a vector and the first place where it stands.
 
     Two plain reductions: XLA's argmin is several times slower on a CPU.
     """
@@ -33,10 +33,10 @@ def first_min(values: Array) -> tuple[Array, Array]:
 
 
 def searchable(costs: Array) -> Array:
-    """Costs with NaN and inf as the largest finite number.
+    """Replace NaN and inf by the largest finite number.
 
-    Infinity is left to mark pairs that do not exist; a pair whose cost can't be had
-    merges last, and its replayed cost tells.
+    Infinity then marks pairs that do not exist; a pair whose cost can't be computed
+    merges last, and `replay` then reports its cost.
     """
     return jnp.where(jnp.isfinite(costs), costs, jnp.finfo(costs.dtype).max)
 

@@ -1,8 +1,8 @@
-"""Steps on clusters, each a program of its own.
+"""Steps on clusters: pool, settle, cost, each compiled as a program of its own.
 
 A model that solves for what it settles (`ClusterModel.solves`) does so on the host
-where values are known. What comes before and after such a solve is compiled in these
-pieces; under a caller's `jit` they become part of its program.
+where values are known, so that the work before a solve and the work after it are two
+programs. Under a caller's `jit` they become part of the caller's program.
 """
 
 import jax
@@ -44,7 +44,7 @@ def costs_to_clusters(model: ClusterModel, points: PyTree, clusters: PyTree) -> 
     size = int(np.clip(_BLOCK_ENTRIES // row, 1, count))
     found = []
     for start in range(0, count, size):
-        # The last block is filled up, lest it compile again.
+        # The last block is filled up, so that it compiles nothing.
         chosen = np.minimum(np.arange(start, start + size), count - 1)
         rows = jax.tree.map(lambda leaf, chosen=chosen: leaf[chosen, None], points)
         found.append(merge_costs(model, rows, columns))

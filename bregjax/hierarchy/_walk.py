@@ -23,17 +23,17 @@ AnyArray = Any
 
 
 def numpy_unless_traced(array: AnyArray) -> AnyArray:
-    """A NumPy array, so that eager calls compile nothing; a traced array as it is."""
+    """Make a NumPy array, so that eager calls compile nothing; pass traced ones on."""
     return np.asarray(array) if is_concrete(array) else array
 
 
 def namespace(*arrays: AnyArray) -> ModuleType:
-    """`jax.numpy` where one of the arrays is JAX's; NumPy otherwise."""
+    """Return `jax.numpy` where one of the arrays is JAX's, NumPy otherwise."""
     return jnp if any(isinstance(array, jax.Array) for array in arrays) else np
 
 
 def parents(children: AnyArray) -> AnyArray:
-    """The parent of every node, shape ``[2m − 1]``; the root is its own."""
+    """Return the parent of every node, shape ``[2m − 1]``; the root is its own."""
     xp = namespace(children)
     num_leaves = len(children) + 1
     # Every node but the root stands in `children` exactly once, so sorting finds it.
@@ -43,7 +43,7 @@ def parents(children: AnyArray) -> AnyArray:
 
 
 def roots_below(parent: AnyArray, whole: AnyArray) -> AnyArray:
-    """The topmost whole node above each leaf, shape ``[m]``.
+    """Find the topmost whole node above each leaf, shape ``[m]``.
 
     `whole`, booleans of shape ``[2m − 1]``, says which nodes stay in one piece; it
     holds for all leaves and, with a node, for all nodes below it.
@@ -57,14 +57,14 @@ def roots_below(parent: AnyArray, whole: AnyArray) -> AnyArray:
 
 
 def smallest_leaves(root: AnyArray) -> AnyArray:
-    """The smallest leaf with the same `root` as each leaf, shape ``[m]``."""
+    """Find the smallest leaf with the same `root` as each leaf, shape ``[m]``."""
     xp = namespace(root)
     order = xp.argsort(root, stable=True)
     return order[xp.searchsorted(root[order], root)]
 
 
 def subtree_max(children: AnyArray, costs: AnyArray) -> AnyArray:
-    """The largest cost inside each node, shape ``[2m − 1]``; −inf for the leaves."""
+    """Find the largest cost inside each node, shape ``[2m − 1]``; −inf for leaves."""
     xp = namespace(children, costs)
     children, costs = xp.asarray(children), xp.asarray(costs)
     parent = parents(children)
@@ -90,7 +90,7 @@ def _scatter_max(target: AnyArray, index: AnyArray, values: AnyArray) -> AnyArra
 
 
 def sizes(children: np.ndarray) -> list[int]:
-    """The number of leaves under every node, length 2m − 1."""
+    """Count the leaves under every node, length 2m − 1."""
     size = [1] * (len(children) + 1)
     for left, right in children.tolist():
         size.append(size[left] + size[right])
@@ -98,7 +98,7 @@ def sizes(children: np.ndarray) -> list[int]:
 
 
 def layout(children: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The leaves from left to right, and the merge that parts each neighbouring two.
+    """Order the leaves from left to right; find the merge that parts neighbours.
 
     Returns:
         order: Leaves, first child of every node to the left, shape ``[m]``.
@@ -122,7 +122,7 @@ def layout(children: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def members(children: np.ndarray, node: int) -> np.ndarray:
-    """The leaves under one node, ascending; time in proportion to their number."""
+    """List the leaves under one node, ascending; time in proportion to their number."""
     num_leaves = len(children) + 1
     found, waiting = [], [node]
     while waiting:
@@ -135,7 +135,7 @@ def members(children: np.ndarray, node: int) -> np.ndarray:
 
 
 def joining_heights(children: np.ndarray, heights: np.ndarray) -> np.ndarray:
-    """The height at which each pair of leaves first joins, condensed.
+    """Find the height at which each pair of leaves first joins, condensed.
 
     Pairs (0, 1), (0, 2), …, (m − 2, m − 1), as `scipy.spatial.distance.squareform`
     reads them; O(m²) time, O(m) memory beside the result.
@@ -156,7 +156,7 @@ def joining_heights(children: np.ndarray, heights: np.ndarray) -> np.ndarray:
 
 
 def problem_with(children: np.ndarray) -> str | None:
-    """What keeps integers of shape ``[m − 1, 2]`` from being a tree, or None."""
+    """Say what keeps integers of shape ``[m − 1, 2]`` from being a tree, or None."""
     num_leaves = len(children) + 1
     made = num_leaves + np.arange(len(children))[:, None]
     for wrong, what in (
