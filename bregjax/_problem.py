@@ -18,8 +18,8 @@ from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, DataLike, PyTree
 from bregjax.clusters.base import ClusterModel
+from bregjax.convex import ConvexFunction
 from bregjax.convex._plain import as_convex_function
-from bregjax.convex.base import ConvexFunction
 from bregjax.families import named_family
 from bregjax.families._explain import explain_failure
 from bregjax.families.base import Family

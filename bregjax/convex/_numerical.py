@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike
-from bregjax.convex.base import ConvexFunction, over_batch
-from bregjax.convex.conjugation import ConjugateSolution, conjugate
+from bregjax.convex._base import ConvexFunction, over_batch
+from bregjax.convex._conjugation import ConjugateSolution, conjugate
 
 
 @final

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from bregjax._numerics import float_arrays
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, ArrayLike
+from bregjax.convex._base import ConvexFunction, over_batch
+from bregjax.convex._conjugation import conjugate
 from bregjax.convex._directional.walk import has_kink
-from bregjax.convex.base import ConvexFunction, over_batch
-from bregjax.convex.conjugation import conjugate
-from bregjax.convex.directional import directional_derivative
+from bregjax.convex._one_sided import directional_derivative
 
 __all__ = ["PlainFunction", "as_convex_function", "by_gradients", "straight"]
 

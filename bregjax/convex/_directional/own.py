@@ -41,7 +41,7 @@ def define_directional_derivative(
         The Euclidean norm, whose derivative at 0 is ‖v‖:
 
         >>> import jax.numpy as jnp
-        >>> from bregjax.convex.directional import directional_derivative
+        >>> from bregjax.convex import directional_derivative
         >>> def rule(x, v):
         ...     norm = jnp.linalg.norm(x)
         ...     smooth = x @ v / jnp.where(norm > 0, norm, 1.0)

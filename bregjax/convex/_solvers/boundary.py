@@ -45,7 +45,7 @@ class Verdict(NamedTuple):
     fast: Array
 
 
-class Ray(NamedTuple):
+class RayHistory(NamedTuple):
     """What has been seen on rays so far; all fields have one entry for each ray.
 
     Points are four times as far out each time. Once f is not finite at one, because
@@ -69,7 +69,7 @@ class Ray(NamedTuple):
     fast: Array  # a gap far above rounding has become much less than a quarter
 
 
-def new_rays(reach: Array) -> Ray:
+def new_rays(reach: Array) -> RayHistory:
     """Rays with no point yet, for a last iterate `reach` away.
 
     The first points lie on the way already gone, where f is finite, the others beyond.
@@ -77,7 +77,7 @@ def new_rays(reach: Array) -> Ray:
     zero, yes = jnp.zeros_like(reach), jnp.ones(reach.shape, bool)
     # Farther out no gap is above rounding, or f may overflow.
     reach = jnp.clip(reach, 1, 1 / jnp.finfo(reach.dtype).eps)
-    return Ray(
+    return RayHistory(
         length=zero,
         first=reach / 4.0 ** (thresholds.TRAVELLED - 2),
         inner=zero,
@@ -95,7 +95,7 @@ def new_rays(reach: Array) -> Ray:
     )
 
 
-def unfinished(ray: Ray, index: Array) -> Array:
+def unfinished(ray: RayHistory, index: Array) -> Array:
     """Which rays need another point after `index` of them."""
     ended = jnp.isfinite(ray.outer)
     apart = (
@@ -107,7 +107,7 @@ def unfinished(ray: Ray, index: Array) -> Array:
     return ~ray.interior & going & (index < thresholds.POINTS + last)
 
 
-def extend(ray: Ray, value: Array, gap: Array, noise: Array) -> Ray:
+def extend(ray: RayHistory, value: Array, gap: Array, noise: Array) -> RayHistory:
     """Take in the next point of each ray: f, the gap and the gap's rounding there."""
     finite = jnp.isfinite(value) & jnp.isfinite(gap) & jnp.isfinite(noise)
     bisecting = jnp.isfinite(ray.outer)
@@ -127,7 +127,7 @@ def extend(ray: Ray, value: Array, gap: Array, noise: Array) -> Ray:
     def keep(new: Array, old: Array) -> Array:
         return jnp.where(gallop, new, old)
 
-    return Ray(
+    return RayHistory(
         length=jnp.where(jnp.isfinite(outer), inner / 2 + outer / 2, farther),
         first=ray.first,
         inner=inner,
@@ -145,7 +145,7 @@ def extend(ray: Ray, value: Array, gap: Array, noise: Array) -> Ray:
     )
 
 
-def judge(ray: Ray) -> Verdict:
+def judge(ray: RayHistory) -> Verdict:
     """Verdict by ray, once all points are in."""
     beyond = ray.seen >= thresholds.TRAVELLED + 3
     reached = ray.seen >= thresholds.TRAVELLED
@@ -208,11 +208,11 @@ def ray_test(
         noise = eps * jnp.sum((jnp.abs(y) + jnp.abs(slope)) * weight)
         return value, jnp.sum((y - slope) * direction), noise
 
-    def more(state: tuple[Array, Ray]) -> Array:
+    def more(state: tuple[Array, RayHistory]) -> Array:
         index, rays = state
         return jnp.any(needed & unfinished(rays, index))
 
-    def look(state: tuple[Array, Ray]) -> tuple[Array, Ray]:
+    def look(state: tuple[Array, RayHistory]) -> tuple[Array, RayHistory]:
         index, rays = state
         going = unfinished(rays, index)
         longer = extend(rays, *jax.vmap(gap)(rays.length, directions, weights))

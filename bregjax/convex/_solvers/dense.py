@@ -37,7 +37,7 @@ def cholesky(matrix: Array) -> Array:
     return jax.lax.linalg.cholesky(matrix, symmetrize_input=False)
 
 
-class Scaled(NamedTuple):
+class ScaledHessian(NamedTuple):
     """Hessian with unit diagonal, and the projector on its overcomplete directions."""
 
     scale: Array  # D, [n]
@@ -98,7 +98,7 @@ def gauge(step: Array, null: Array) -> Array:
     return step - product(null, product(null.T, step))
 
 
-def scaled_hessian(curvature: Array, scale: Array, null: Array) -> Scaled:
+def scaled_hessian(curvature: Array, scale: Array, null: Array) -> ScaledHessian:
     """C + QQᵀ for the given D; the work for Q is skipped where N is empty."""
     matrix = curvature / jnp.outer(scale, scale)
     matrix = (matrix + matrix.T) / 2
@@ -111,7 +111,7 @@ def scaled_hessian(curvature: Array, scale: Array, null: Array) -> Scaled:
         return null, null
 
     basis, projector = jax.lax.cond(jnp.any(null != 0), fill, empty, null)
-    return Scaled(scale, matrix + projector, basis)
+    return ScaledHessian(scale, matrix + projector, basis)
 
 
 def ridge_cholesky(matrix: Array) -> Array:
@@ -183,7 +183,7 @@ def filled_solve(f: FlatFunction, theta: Array, null: Array, target: Array) -> A
     return refined_solve(matrix, factor, target / scale) / scale
 
 
-def _fixed_hessian(f: FlatFunction, theta: Array, null: Array) -> Scaled:
+def _fixed_hessian(f: FlatFunction, theta: Array, null: Array) -> ScaledHessian:
     """The scaled Hessian at θ, without derivatives."""
     curvature = jax.lax.stop_gradient(jax.hessian(f)(theta))
     variances = diagonal(curvature)

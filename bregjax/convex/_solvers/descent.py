@@ -75,7 +75,7 @@ class Sums(NamedTuple):
     unresolved: Array
 
 
-class State(NamedTuple):
+class DescentState(NamedTuple):
     """Carry of the Newton loop: the next point is θ + length·step."""
 
     point: Point
@@ -91,12 +91,12 @@ class State(NamedTuple):
 
 def descend(
     f: FlatFunction, warm: Array, y: Array, null: Array, max_steps: int, *, skip: Array
-) -> State:
+) -> DescentState:
     """Iterate from `warm` until there is a reason to stop, then look around."""
     eps = jnp.finfo(y.dtype).eps
     rooted = jnp.any(null != 0, axis=1)  # held, they would break the gauge
 
-    def advance(state: State) -> State:
+    def advance(state: DescentState) -> DescentState:
         looking = state.reason != Reason.RUNNING
         raw, length = _move(f, state, looking)
         before = diagonal(state.point.curvature)
@@ -158,7 +158,7 @@ def descend(
             firm=state.look.firm & (pivot > thresholds.FIRM * eps),
         )
         look = _select(looking, look, state.look._replace(step=way.step))
-        new = State(
+        new = DescentState(
             point=seen.point,
             frame=seen.frame,
             walls=walls,
@@ -172,7 +172,7 @@ def descend(
         # Looking changes nothing but what has been seen.
         return _select(looking, state._replace(look=look), new)
 
-    def going(state: State) -> Array:
+    def going(state: DescentState) -> Array:
         looks = ~skip & (state.look.num < thresholds.LOOKS)
         return (state.reason == Reason.RUNNING) | looks
 
@@ -184,10 +184,10 @@ def _select(condition: Array, one: PyTree, other: PyTree) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
 
 
-def _begin(warm: Array, y: Array, null: Array, skip: Array) -> State:
+def _begin(warm: Array, y: Array, null: Array, skip: Array) -> DescentState:
     zero, none = jnp.zeros((), y.dtype), jnp.zeros_like(y)
     count = jnp.asarray(0, jnp.int32)
-    return State(
+    return DescentState(
         point=Point(warm, zero, none, jnp.zeros((y.size, y.size), y.dtype)),
         frame=first_frame(null),
         walls=no_walls(warm),
@@ -208,7 +208,9 @@ def _begin(warm: Array, y: Array, null: Array, skip: Array) -> State:
     )
 
 
-def _sums(state: State, point: Point, walls: Walls, way: Direction, y: Array) -> Sums:
+def _sums(
+    state: DescentState, point: Point, walls: Walls, way: Direction, y: Array
+) -> Sums:
     eps = jnp.finfo(y.dtype).eps
     variances = diagonal(point.curvature)
     before = diagonal(state.point.curvature)
@@ -235,7 +237,7 @@ def _sums(state: State, point: Point, walls: Walls, way: Direction, y: Array) ->
 
 
 def _assess(
-    state: State, point: Point, length: Array, way: Direction, sums: Sums
+    state: DescentState, point: Point, length: Array, way: Direction, sums: Sums
 ) -> tuple[Array, Course]:
     """Whether to stop at the new point, and the course so far."""
     eps, course = jnp.finfo(length.dtype).eps, state.course
@@ -319,7 +321,7 @@ def _feel(
     return walls, way._replace(step=step), jnp.where(push, 1, length)
 
 
-def _move(f: FlatFunction, state: State, looking: Array) -> tuple[Point, Array]:
+def _move(f: FlatFunction, state: DescentState, looking: Array) -> tuple[Point, Array]:
     """The next point; shortened while a curvature H_ii would fall by more than 1e4.
 
     A softmax saturates on one long step, and never returns from there. When looking,

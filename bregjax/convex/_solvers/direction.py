@@ -8,7 +8,7 @@ from jax.scipy.linalg import cho_solve
 from bregjax._typing import Array
 from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.dense import (
-    Scaled,
+    ScaledHessian,
     diagonal,
     gauge,
     product,
@@ -66,7 +66,7 @@ def floored(
 
 def newton_direction(
     point: Point, y: Array, frame: Frame, plain: Array
-) -> tuple[Direction, Scaled, Array]:
+) -> tuple[Direction, ScaledHessian, Array]:
     """Direction of f − <y, ·> at a point, the scaled Hessian and its factor.
 
     `plain` asks for the Hessian as it is, for judging it.

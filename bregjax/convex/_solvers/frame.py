@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
 from bregjax._typing import Array
-from bregjax.convex._solvers.dense import Scaled, product
+from bregjax.convex._solvers.dense import ScaledHessian, product
 from bregjax.convex._solvers.outcome import FlatFunction, Point
 from bregjax.convex._solvers.packing import totals
 
@@ -75,7 +75,7 @@ def whiten(
     point: Point,
     y: Array,
     frame: Frame,
-    scaled: Scaled,
+    scaled: ScaledHessian,
     factor: Array,
     other: Array,
     residual: Array,

@@ -19,7 +19,7 @@ from bregjax._typing import Array
 from bregjax.convex._solvers.boundary import ray_test
 from bregjax.convex._solvers.outcome import (
     FlatFunction,
-    Outcome,
+    FlatSolution,
     terms,
     value_tolerance,
 )
@@ -30,7 +30,7 @@ CG_STEPS = 500
 PROBES = 16  # products with H to estimate its diagonal
 
 
-class State(NamedTuple):
+class LbfgsState(NamedTuple):
     """Carry of the L-BFGS loop."""
 
     theta: Array
@@ -54,7 +54,7 @@ class Polish(NamedTuple):
     going: Array
 
 
-def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
+def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> FlatSolution:
     """Solve ∇f(θ) = y from `warm`."""
     invalid = ~jnp.all(jnp.isfinite(y))
     descent = _descend(f, warm, y, max_steps, skip=invalid)
@@ -89,12 +89,12 @@ def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
     residual = jnp.max(jnp.abs(y - slope))
     null = jnp.zeros((y.size, 0), y.dtype)
     steps = descent.num_steps + polish.num_steps
-    return Outcome(theta, number, result, steps, residual, null)
+    return FlatSolution(theta, number, result, steps, residual, null)
 
 
 def _descend(
     f: FlatFunction, warm: Array, y: Array, max_steps: int, *, skip: Array
-) -> State:
+) -> LbfgsState:
     eps = jnp.finfo(y.dtype).eps
 
     def objective(theta: Array) -> Array:
@@ -103,7 +103,7 @@ def _descend(
     solver = optax.lbfgs(memory_size=HISTORY)
     evaluate = optax.value_and_grad_from_state(objective)
 
-    def advance(state: State) -> State:
+    def advance(state: LbfgsState) -> LbfgsState:
         value, slope = evaluate(state.theta, state=state.optimiser)
         update, optimiser = solver.update(
             slope,
@@ -121,7 +121,7 @@ def _descend(
         good = jnp.all(jnp.isfinite(theta)) & jnp.all(jnp.isfinite(slope))
         exact = jnp.all(jnp.abs(slope) <= eps * jnp.abs(y))
         num_steps = state.num_steps + 1
-        return State(
+        return LbfgsState(
             theta=jnp.where(good, theta, state.theta),
             residual=jnp.where(good, -slope, state.residual),
             optimiser=optimiser,
@@ -131,7 +131,7 @@ def _descend(
             going=good & ~exact & (idle < 10),
         )
 
-    begin = State(
+    begin = LbfgsState(
         theta=warm,
         residual=y - jax.grad(f)(warm),
         optimiser=solver.init(warm),

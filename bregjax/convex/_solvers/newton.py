@@ -5,14 +5,14 @@ import jax.numpy as jnp
 from bregjax._result import Result
 from bregjax._typing import Array
 from bregjax.convex._solvers import thresholds
+from bregjax.convex._solvers.acceptance import Acceptance, assess
 from bregjax.convex._solvers.boundary import Verdict, ray_test
-from bregjax.convex._solvers.certificate import Certificate, certified
 from bregjax.convex._solvers.dense import diagonal, gauge, null_basis, product
-from bregjax.convex._solvers.descent import Reason, State, descend
+from bregjax.convex._solvers.descent import DescentState, Reason, descend
 from bregjax.convex._solvers.frame import first_frame, measure
 from bregjax.convex._solvers.outcome import (
     FlatFunction,
-    Outcome,
+    FlatSolution,
     conjugate_value,
     first_of,
     inner_product,
@@ -23,7 +23,7 @@ from bregjax.convex._solvers.walls import at_edge
 
 def minimise(
     f: FlatFunction, start: Array, warm: Array, y: Array, max_steps: int
-) -> Outcome:
+) -> FlatSolution:
     """Solve ∇f(θ) = y from `warm`; `start` tells the overcomplete directions."""
     eps = jnp.finfo(y.dtype).eps
     begin = measure(f, start, first_frame(jnp.zeros((y.size, y.size), y.dtype)))
@@ -39,7 +39,7 @@ def minimise(
 
     skip = invalid | outside_hull
     state = descend(f, warm, y, null, max_steps, skip=skip)
-    check = certified(f, state, y)
+    check = assess(f, state, y)
     held = jnp.any(state.walls.held)
     edge = at_edge(f, state.walls, state.point.theta, start, check.allowed)
     lost = ~(check.passed & (edge | ~held)) & ~skip
@@ -87,13 +87,13 @@ def minimise(
     number = (high - check.value) + (low - stray)
     number = conjugate_value(number, result, rising)
     residual = jnp.max(jnp.abs(jnp.where(invalid, y - anchor, check.residual)))
-    return Outcome(theta, number, result, state.num_steps, residual, null)
+    return FlatSolution(theta, number, result, state.num_steps, residual, null)
 
 
 def _rays(
     f: FlatFunction,
-    state: State,
-    check: Certificate,
+    state: DescentState,
+    check: Acceptance,
     warm: Array,
     y: Array,
     lost: Array,

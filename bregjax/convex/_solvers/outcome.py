@@ -13,7 +13,7 @@ from bregjax.convex._solvers.packing import totals
 FlatFunction = Callable[[Array], Array]
 
 
-class Outcome(NamedTuple):
+class FlatSolution(NamedTuple):
     """Answer of a private solver, on raveled arrays.
 
     `theta` is finite in every case. `null` holds the overcomplete directions as

@@ -14,7 +14,7 @@ from bregjax._result import Result
 from bregjax._typing import Array
 from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.boundary import (
-    Ray,
+    RayHistory,
     Verdict,
     extend,
     judge,
@@ -23,7 +23,7 @@ from bregjax.convex._solvers.boundary import (
 )
 from bregjax.convex._solvers.outcome import (
     FlatFunction,
-    Outcome,
+    FlatSolution,
     conjugate_value,
     first_of,
     terms,
@@ -33,7 +33,7 @@ from bregjax.convex._solvers.packing import packed_loop
 from bregjax.convex._solvers.rounding import steadied
 
 
-class State(NamedTuple):
+class BracketState(NamedTuple):
     """Carry of the loop, by coordinate [n] but for `value` and `num_steps`.
 
     The residual y − f′ is positive at `low`, negative (or f not finite) at `high`.
@@ -52,7 +52,7 @@ class State(NamedTuple):
     num_steps: Array
 
 
-def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
+def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> FlatSolution:
     """Solve f_i′(θ_i) = y_i in each coordinate, from `warm`."""
     slopes = _slopes(f, warm)
     invalid = ~jnp.all(jnp.isfinite(y))
@@ -102,7 +102,7 @@ def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
     )
     number = conjugate_value(jnp.sum(y * theta) - value, result, unbounded)
     null = jnp.zeros((y.size, 0), y.dtype)
-    return Outcome(
+    return FlatSolution(
         theta, number, result, state.num_steps, jnp.max(jnp.abs(y - slope)), null
     )
 
@@ -129,10 +129,12 @@ def _slopes(f: FlatFunction, inside: Array):
     return both
 
 
-def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> State:
+def _loop(
+    slopes, warm: Array, y: Array, max_steps: int, *, skip: Array
+) -> BracketState:
     eps = jnp.finfo(y.dtype).eps
 
-    def advance(state: State) -> State:
+    def advance(state: BracketState) -> BracketState:
         value, slope, curvature = slopes(state.trial, state.slope != 0)
         up = state.trial > state.theta
         moved = state.trial != state.theta
@@ -179,7 +181,7 @@ def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> Stat
         def keep(new: Array, old: Array) -> Array:
             return jnp.where(state.active, new, old)
 
-        return State(
+        return BracketState(
             theta=keep(theta, state.theta),
             value=jnp.where(jnp.isfinite(value), value, state.value),
             trial=jnp.where(active, trial, state.trial),
@@ -193,7 +195,7 @@ def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> Stat
         )
 
     infinity = jnp.full_like(warm, jnp.inf)
-    begin = State(
+    begin = BracketState(
         theta=warm,
         value=jnp.zeros((), warm.dtype),
         trial=warm,
@@ -206,7 +208,7 @@ def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> Stat
         num_steps=jnp.asarray(0, jnp.int32),
     )
 
-    def unfinished(state: State) -> Array:
+    def unfinished(state: BracketState) -> Array:
         return jnp.any(state.active) & (state.num_steps < max_steps)
 
     return packed_loop(unfinished, advance, begin)
@@ -296,10 +298,10 @@ def _ray_test(
     spent = spent & (theta != origin)
     sign = jnp.where(spent, jnp.sign(theta - origin), jnp.sign(residual))
 
-    def more(state: tuple[Array, Ray]) -> Array:
+    def more(state: tuple[Array, RayHistory]) -> Array:
         return jnp.any(needed & unfinished(state[1], state[0]))
 
-    def look(state: tuple[Array, Ray]) -> tuple[Array, Ray]:
+    def look(state: tuple[Array, RayHistory]) -> tuple[Array, RayHistory]:
         index, rays = state
         before = jnp.abs(y - sign * rays.gaps[0])
         steep = before > thresholds.VISIBLE * rays.loudest

@@ -18,12 +18,12 @@ import numpy as np
 from bregjax._numerics import safe_norm
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
+from bregjax.convex._base import ConvexFunction
 from bregjax.convex._bessel import (
     bessel_parts,
     log_bessel,
     solve_mean_length,
 )
-from bregjax.convex.base import ConvexFunction
 
 __all__ = ["SphereCumulant", "SphereEntropy"]
 

@@ -19,7 +19,7 @@ from bregjax._numerics import (
 )
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, ArrayLike
-from bregjax.convex.base import ConvexFunction, SeparableFunction
+from bregjax.convex._base import ConvexFunction, SeparableFunction
 
 
 def _like(y: Array, value: Array) -> Array:
@@ -123,15 +123,15 @@ class NegativeEntropy(SeparableFunction):
     def _scalar_difference(self, y: Array, delta: Array) -> Array:
         return log_ratio(y, delta)
 
-    def conjugate(self) -> "Exponential":
+    def conjugate(self) -> "SumExp":
         """Σ exp(y − 1 − tilt)."""
-        return Exponential(-1 - jnp.asarray(self.tilt))
+        return SumExp(-1 - jnp.asarray(self.tilt))
 
 
 @final
 @register_pytree
 @dataclass(frozen=True, eq=False)
-class Exponential(SeparableFunction):
+class SumExp(SeparableFunction):
     """Σ exp(x + shift).
 
     Conjugate Σ y log y − (1 + shift) y over y ≥ 0: a `NegativeEntropy` with a tilt.

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 from bregjax._numerics import burg_remainder, scale_tangent
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, ArrayLike
-from bregjax.convex.base import SeparableFunction
+from bregjax.convex._base import SeparableFunction
 
 __all__ = ["NegativeBinomialCumulant", "NegativeBinomialEntropy"]
 

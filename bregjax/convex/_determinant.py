@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from bregjax._numerics import burg_remainder, symmetric_part
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
-from bregjax.convex.base import ConvexFunction
+from bregjax.convex._base import ConvexFunction
 
 
 def _multiply(a: Array, b: Array) -> Array:

@@ -22,12 +22,12 @@ import jax.numpy as jnp
 from bregjax._typing import Array
 from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.dense import diagonal, product
-from bregjax.convex._solvers.descent import State
+from bregjax.convex._solvers.descent import DescentState
 from bregjax.convex._solvers.outcome import FlatFunction, terms, value_tolerance
 from bregjax.convex._solvers.rounding import steadied
 
 
-class Certificate(NamedTuple):
+class Acceptance(NamedTuple):
     """Whether the point solves the equation, and what that was judged by.
 
     Attributes:
@@ -47,7 +47,7 @@ class Certificate(NamedTuple):
     allowed: Array
 
 
-def certified(f: FlatFunction, state: State, y: Array) -> Certificate:
+def assess(f: FlatFunction, state: DescentState, y: Array) -> Acceptance:
     """Judge the point where the iteration ended."""
     point, frame, look = state.point, state.frame, state.look
     theta = point.theta
@@ -82,7 +82,7 @@ def certified(f: FlatFunction, state: State, y: Array) -> Certificate:
     uncertain = thresholds.CERTAINTY * deviation
     exact = error / 2 + uncertain <= thresholds.EXACT * size
     exact = exact | ((error <= size) & (uncertain <= thresholds.UNIT * eps))
-    return Certificate(
+    return Acceptance(
         passed=steady & low & (error <= size) & exact,
         near=steady & (decrement < thresholds.NEAR),
         value=value,

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bregjax._typing import Array, PyTree
-from bregjax.smoothing.maps import Constraint, StatisticMap
+from bregjax.smoothing._maps import Constraint, StatisticMap
 
 __all__ = ["from_unconstrained", "to_unconstrained"]
 

@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.convex._solvers import dense, lbfgs, newton, scalar
-from bregjax.convex._solvers.outcome import FlatFunction, Outcome
+from bregjax.convex._solvers.outcome import FlatFunction, FlatSolution
 
 METHODS = ("auto", "newton", "lbfgs", "scalar")
 DENSE_LIMIT = 2000  # largest n for which "auto" builds Hessians
@@ -133,7 +133,7 @@ def _solve(
     warm: Array,
     y: Array,
     parameters: PyTree,
-) -> Outcome:
+) -> FlatSolution:
     f = _flat(call, start, parameters)
     if options.method == "scalar":
         return scalar.minimise(f, warm, y, options.max_steps)
@@ -173,7 +173,7 @@ def _solve_jvp(call: _Call, options: Options, primals, tangents):
         theta_dot = dense.inverse_product(f, theta, outcome.null, right)
     # What has no derivative: an integer's tangent is of the type float0.
     nothing: Any = np.zeros((), jax.dtypes.float0)
-    derivative = Outcome(
+    derivative = FlatSolution(
         theta=theta_dot,
         value=jnp.sum(theta * y_dot) - value_dot,
         result=nothing,
@@ -325,7 +325,7 @@ def conjugate(
 
     Examples:
         >>> import jax.numpy as jnp
-        >>> from bregjax.convex.conjugation import conjugate
+        >>> from bregjax.convex import conjugate
         >>> solution = conjugate(jnp.exp, jnp.array(0.0))(jnp.array(2.0))
         >>> print(solution.maximiser.round(4), int(solution.result))
         0.6931 0

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
-from bregjax.convex.base import ConvexFunction, SeparableFunction
+from bregjax.convex._base import ConvexFunction, SeparableFunction
 
 
 def _slope_of_size(x: Array, v: Array) -> Array:

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 
 from bregjax._numerics import float_arrays, sum_extended
 from bregjax._typing import Array, ArrayLike
+from bregjax.convex._one_sided import directional_derivative
 from bregjax.convex._remainder import bregman_remainder, gradient_difference
-from bregjax.convex.directional import directional_derivative
 
 
 def over_batch(function: Callable[..., Any], event_ndim: int, *points: Array) -> Any:

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from bregjax._numerics import multiply_matrix, sum_extended
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, ArrayLike, PyTree
+from bregjax.convex._base import ConvexFunction, SeparableFunction
 from bregjax.convex._numerical import NumericalConjugate
-from bregjax.convex.base import ConvexFunction, SeparableFunction
 
 
 class _Wrapper(ConvexFunction):

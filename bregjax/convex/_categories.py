@@ -10,8 +10,8 @@ from jax.scipy.special import logsumexp
 from bregjax._numerics import exp_remainder, kl_remainder, log_ratio, xlogx
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
-from bregjax.convex.base import ConvexFunction, SeparableFunction
-from bregjax.convex.functions import NegativeEntropy
+from bregjax.convex._base import ConvexFunction, SeparableFunction
+from bregjax.convex._functions import NegativeEntropy
 
 # With p = ∇f(y) and δ' = δ − ⟨p, δ⟩ for f = logsumexp:
 # B(y + δ, y) = log Σ p exp(δ') = log(1 + Σ p (exp(δ') − 1 − δ')), all terms ≥ 0.
