@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._numerics import float_arrays, sum_extended
 from bregjax._typing import Array, ArrayLike
@@ -179,8 +180,8 @@ class SeparableFunction(ConvexFunction):
     """
 
     @property
+    @override
     def separable(self) -> bool:
-        """Whether it is the sum over the last axis of one function of a number."""
         return True
 
     @abstractmethod
@@ -208,20 +209,26 @@ class SeparableFunction(ConvexFunction):
         along = lambda point, step: gradient_difference(self._scalar, point, step)
         return over_batch(along, 0, y, delta)
 
+    @override
     def _value(self, x: Array) -> Array:
         return jnp.sum(self._scalar(x), -1)
 
+    @override
     def _inside(self, x: Array) -> Array:
         return jnp.all(self._scalar_inside(x), -1)
 
+    @override
     def _gradient(self, x: Array) -> Array:
         return self._scalar_gradient(x)
 
+    @override
     def _slope(self, x: Array, v: Array) -> Array:
         return sum_extended(self._scalar_slope(x, v))
 
+    @override
     def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         return jnp.sum(self._scalar_remainder(y, delta, x), -1)
 
+    @override
     def _gradient_difference(self, y: Array, delta: Array) -> Array:
         return self._scalar_difference(y, delta)

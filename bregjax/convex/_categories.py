@@ -6,6 +6,7 @@ from typing import final
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
+from typing_extensions import override
 
 from bregjax._numerics import exp_remainder, kl_remainder, log_ratio, xlogx
 from bregjax._pytree import register_pytree
@@ -27,19 +28,24 @@ class LogSumExp(ConvexFunction):
     KL(softmax(y), softmax(x)), blind to constants added to x or y.
     """
 
+    @override
     def _value(self, x: Array) -> Array:
         return logsumexp(x, axis=-1)
 
+    @override
     def _gradient(self, x: Array) -> Array:
         return jax.nn.softmax(x, axis=-1)
 
+    @override
     def _slope(self, x: Array, v: Array) -> Array:
         return jnp.sum(self._gradient(x) * v, -1)
 
+    @override
     def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         del x
         return self._tilt(y, delta)[2]
 
+    @override
     def _gradient_difference(self, y: Array, delta: Array) -> Array:
         probability, centred, value, near = self._tilt(y, delta)
         exponent = jnp.where(near[..., None], centred - value[..., None], 0)
@@ -59,6 +65,7 @@ class LogSumExp(ConvexFunction):
         far = logsumexp(log_probability + centred, axis=-1)
         return probability, centred, jnp.where(near, close, far), near
 
+    @override
     def conjugate(self) -> "SimplexEntropy":
         """Σ y log y over the probability simplex."""
         return SimplexEntropy()
@@ -87,26 +94,33 @@ class SimplexEntropy(ConvexFunction):
     constants.
     """
 
+    @override
     def _value(self, x: Array) -> Array:
         return jnp.where(_on_simplex(x), jnp.sum(xlogx(x), -1), jnp.inf)
 
+    @override
     def _inside(self, x: Array) -> Array:
         return _on_simplex(x)
 
+    @override
     def _gradient(self, x: Array) -> Array:
         return NegativeEntropy().gradient(x)
 
+    @override
     def _slope(self, x: Array, v: Array) -> Array:
         slope = NegativeEntropy().directional_derivative(x, v)
         return jnp.where(_keeps_sum(v), slope, jnp.inf)
 
+    @override
     def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         value = NegativeEntropy().remainder(y, delta, x=x)
         return jnp.where(_on_simplex(y) & _keeps_sum(delta), value, jnp.inf)
 
+    @override
     def _gradient_difference(self, y: Array, delta: Array) -> Array:
         return log_ratio(y, delta)
 
+    @override
     def conjugate(self) -> LogSumExp:
         """The function logsumexp."""
         return LogSumExp()
@@ -122,12 +136,15 @@ class Logistic(SeparableFunction):
     KL(σ(y), σ(x)), σ the logistic curve.
     """
 
+    @override
     def _scalar(self, x: Array) -> Array:
         return jax.nn.softplus(x)
 
+    @override
     def _scalar_gradient(self, x: Array) -> Array:
         return jax.nn.sigmoid(x)
 
+    @override
     def _scalar_remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         # f(x) − f(−x) is linear, so B is even in (y, δ): take y ≤ 0, p ≤ ½. Near: the
         # sum above for two categories. Far: nothing cancels by more than a factor 6.
@@ -141,6 +158,7 @@ class Logistic(SeparableFunction):
         far = self._scalar(y + delta) - self._scalar(y) - p * delta
         return jnp.where(near, jnp.log1p(close), far)
 
+    @override
     def _scalar_difference(self, y: Array, delta: Array) -> Array:
         # σ(a) − σ(b) = σ(a) σ(−b) (1 − exp(b − a)), with the larger argument as a.
         x = y + delta
@@ -149,6 +167,7 @@ class Logistic(SeparableFunction):
         size = self._scalar_gradient(larger) * self._scalar_gradient(-smaller) * rise
         return jnp.sign(delta) * size
 
+    @override
     def conjugate(self) -> "BinaryEntropy":
         """Σ y log y + (1 − y) log(1 − y)."""
         return BinaryEntropy()
@@ -164,19 +183,24 @@ class BinaryEntropy(SeparableFunction):
     of Bernoulli variables with means x from those with means y.
     """
 
+    @override
     def _scalar(self, x: Array) -> Array:
         return xlogx(x) + xlogx(1 - x)
 
+    @override
     def _scalar_gradient(self, x: Array) -> Array:
         return jnp.log(x) - jnp.log1p(-x)
 
+    @override
     def _scalar_remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         upper = None if x is None else 1 - x
         return kl_remainder(y, delta, x=x) + kl_remainder(1 - y, -delta, x=upper)
 
+    @override
     def _scalar_difference(self, y: Array, delta: Array) -> Array:
         return log_ratio(y, delta) - log_ratio(1 - y, -delta)
 
+    @override
     def conjugate(self) -> Logistic:
         """Σ log(1 + exp(y))."""
         return Logistic()

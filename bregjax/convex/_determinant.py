@@ -5,6 +5,7 @@ from typing import final
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._numerics import burg_remainder, symmetric_part
 from bregjax._pytree import register_pytree
@@ -142,10 +143,11 @@ class _LogDeterminant(ConvexFunction):
     """What both functions below share."""
 
     @property
+    @override
     def event_ndim(self) -> int:
-        """Number of trailing axes of one point."""
         return 2
 
+    @override
     def _slope(self, x: Array, v: Array) -> Array:
         return jnp.sum(self._gradient(x) * v, (-1, -2))
 
@@ -162,22 +164,28 @@ class NegativeLogDeterminant(_LogDeterminant):
     Each value costs one Cholesky factor, each divergence two.
     """
 
+    @override
     def _value(self, x: Array) -> Array:
         return _negative_log_det(x)
 
+    @override
     def _inside(self, x: Array) -> Array:
         return _factor(x)[1]
 
+    @override
     def _gradient(self, x: Array) -> Array:
         return -symmetric_part(_inverse(x))
 
+    @override
     def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         del x  # where the slope is infinite, so is the value
         return _remainder(y, delta)
 
+    @override
     def _gradient_difference(self, y: Array, delta: Array) -> Array:
         return _slope_difference(y, delta)
 
+    @override
     def conjugate(self) -> "LogDeterminantConjugate":
         """−log det(−Y) − d."""
         return LogDeterminantConjugate()
@@ -192,22 +200,28 @@ class LogDeterminantConjugate(_LogDeterminant):
     The conjugate of `NegativeLogDeterminant`, with the same divergence.
     """
 
+    @override
     def _value(self, x: Array) -> Array:
         return _negative_log_det(-x) - x.shape[-1]
 
+    @override
     def _inside(self, x: Array) -> Array:
         return _factor(-x)[1]
 
+    @override
     def _gradient(self, x: Array) -> Array:
         return symmetric_part(_inverse(-x))
 
+    @override
     def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         del x
         return _remainder(-y, -delta)
 
+    @override
     def _gradient_difference(self, y: Array, delta: Array) -> Array:
         return -_slope_difference(-y, -delta)
 
+    @override
     def conjugate(self) -> NegativeLogDeterminant:
         """−log det X."""
         return NegativeLogDeterminant()

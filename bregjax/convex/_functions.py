@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._numerics import (
     burg_remainder,
@@ -33,22 +34,28 @@ def _like(y: Array, value: Array) -> Array:
 class SquaredNorm(SeparableFunction):
     """½‖x‖². Its own conjugate; B(x, y) = ½‖x − y‖²."""
 
+    @override
     def _scalar(self, x: Array) -> Array:
         return x * x / 2
 
+    @override
     def _scalar_gradient(self, x: Array) -> Array:
         return x
 
+    @override
     def _scalar_inside(self, x: Array) -> Array:
         return jnp.isfinite(x)
 
+    @override
     def _scalar_remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         del x
         return _like(y, delta * delta / 2)
 
+    @override
     def _scalar_difference(self, y: Array, delta: Array) -> Array:
         return _like(y, delta)
 
+    @override
     def conjugate(self) -> "SquaredNorm":
         """½‖y‖²: itself."""
         return self
@@ -70,25 +77,32 @@ class Mahalanobis(ConvexFunction):
         matrix = jnp.asarray(self.matrix, x.dtype)
         return multiply_matrix(symmetric_part(matrix), x)
 
+    @override
     def _value(self, x: Array) -> Array:
         return jnp.sum(x * self._apply(x), -1) / 2
 
+    @override
     def _inside(self, x: Array) -> Array:
         return jnp.all(jnp.isfinite(x), -1)
 
+    @override
     def _gradient(self, x: Array) -> Array:
         return self._apply(x)
 
+    @override
     def _slope(self, x: Array, v: Array) -> Array:
         return jnp.sum(self._apply(x) * v, -1)
 
+    @override
     def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         del x
         return _like(y[..., 0], self._value(delta))
 
+    @override
     def _gradient_difference(self, y: Array, delta: Array) -> Array:
         return _like(y, self._apply(delta))
 
+    @override
     def conjugate(self) -> "Mahalanobis":
         """½ yᵀA⁻¹y."""
         return Mahalanobis(jnp.linalg.inv(symmetric_part(jnp.asarray(self.matrix))))
@@ -108,21 +122,27 @@ class NegativeEntropy(SeparableFunction):
 
     tilt: ArrayLike = 0.0
 
+    @override
     def _scalar(self, x: Array) -> Array:
         return xlogx(x) + jnp.asarray(self.tilt, x.dtype) * x
 
+    @override
     def _scalar_gradient(self, x: Array) -> Array:
         return jnp.log(x) + (1 + jnp.asarray(self.tilt, x.dtype))
 
+    @override
     def _scalar_inside(self, x: Array) -> Array:
         return (x >= 0) & (x < jnp.inf)
 
+    @override
     def _scalar_remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         return kl_remainder(y, delta, x=x)
 
+    @override
     def _scalar_difference(self, y: Array, delta: Array) -> Array:
         return log_ratio(y, delta)
 
+    @override
     def conjugate(self) -> "SumExp":
         """Σ exp(y − 1 − tilt)."""
         return SumExp(-1 - jnp.asarray(self.tilt))
@@ -140,19 +160,24 @@ class SumExp(SeparableFunction):
 
     shift: ArrayLike = 0.0
 
+    @override
     def _scalar(self, x: Array) -> Array:
         return jnp.exp(x + jnp.asarray(self.shift, x.dtype))
 
+    @override
     def _scalar_gradient(self, x: Array) -> Array:
         return self._scalar(x)
 
+    @override
     def _scalar_remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         del x
         return self._scalar(y) * exp_remainder(delta)
 
+    @override
     def _scalar_difference(self, y: Array, delta: Array) -> Array:
         return self._scalar(y) * jnp.expm1(delta)
 
+    @override
     def conjugate(self) -> NegativeEntropy:
         """Σ y log y − (1 + shift) y."""
         return NegativeEntropy(-1 - jnp.asarray(self.shift))
@@ -168,22 +193,28 @@ class Burg(SeparableFunction):
     Itakura–Saito divergence.
     """
 
+    @override
     def _scalar(self, x: Array) -> Array:
         inside = x > 0
         return jnp.where(x <= 0, jnp.inf, -jnp.log(jnp.where(inside, x, 1)))
 
+    @override
     def _scalar_gradient(self, x: Array) -> Array:
         return -1 / x
 
+    @override
     def _scalar_inside(self, x: Array) -> Array:
         return (x > 0) & (x < jnp.inf)
 
+    @override
     def _scalar_remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         return burg_remainder(y, delta, x=x)
 
+    @override
     def _scalar_difference(self, y: Array, delta: Array) -> Array:
         return delta / y / (y + delta)
 
+    @override
     def conjugate(self) -> "BurgConjugate":
         """Σ −1 − log(−y)."""
         return BurgConjugate()
@@ -195,21 +226,27 @@ class Burg(SeparableFunction):
 class BurgConjugate(SeparableFunction):
     """−Σ log(−x) + 1 over x < 0: the conjugate of `Burg`, with the same divergence."""
 
+    @override
     def _scalar(self, x: Array) -> Array:
         return Burg()._scalar(-x) - 1
 
+    @override
     def _scalar_gradient(self, x: Array) -> Array:
         return -1 / x
 
+    @override
     def _scalar_inside(self, x: Array) -> Array:
         return (x < 0) & (x > -jnp.inf)
 
+    @override
     def _scalar_remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         return burg_remainder(-y, -delta, x=None if x is None else -x)
 
+    @override
     def _scalar_difference(self, y: Array, delta: Array) -> Array:
         return delta / y / (y + delta)
 
+    @override
     def conjugate(self) -> Burg:
         """−Σ log y."""
         return Burg()

@@ -19,6 +19,7 @@ from typing import final
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._numerics import burg_remainder, scale_tangent
 from bregjax._pytree import register_pytree
@@ -207,22 +208,28 @@ class NegativeBinomialEntropy(SeparableFunction):
 
     dispersion: ArrayLike = 1.0
 
+    @override
     def _scalar(self, x: Array) -> Array:
         return _entropy(x, _beside(self.dispersion, x))
 
+    @override
     def _scalar_gradient(self, x: Array) -> Array:
         return _log_share(x, _beside(self.dispersion, x))
 
+    @override
     def _scalar_inside(self, x: Array) -> Array:
         return (x >= 0) & (x < jnp.inf)
 
+    @override
     def _scalar_remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         r = _beside(self.dispersion, y)
         return _from(y, delta, r) if x is None else _between(x, y, delta, r)
 
+    @override
     def _scalar_difference(self, y: Array, delta: Array) -> Array:
         return _log_ratio(_end_point(y, delta), y, delta, _beside(self.dispersion, y))
 
+    @override
     def conjugate(self) -> "NegativeBinomialCumulant":
         """Σ −r log(1 − exp(y))."""
         return NegativeBinomialCumulant(self.dispersion)
@@ -243,6 +250,7 @@ class NegativeBinomialCumulant(SeparableFunction):
 
     dispersion: ArrayLike = 1.0
 
+    @override
     def _scalar(self, x: Array) -> Array:
         inside = x < 0
         safe = jnp.where(inside, x, -1)
@@ -251,12 +259,15 @@ class NegativeBinomialCumulant(SeparableFunction):
         log = jnp.where(steep, jnp.log(-jnp.expm1(high)), jnp.log1p(-jnp.exp(low)))
         return jnp.where(inside, -_beside(self.dispersion, x) * log, jnp.inf)
 
+    @override
     def _scalar_gradient(self, x: Array) -> Array:
         return _beside(self.dispersion, x) / jnp.expm1(-x)
 
+    @override
     def _scalar_inside(self, x: Array) -> Array:
         return (x < 0) & (x > -jnp.inf)
 
+    @override
     def _scalar_remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         end = y + delta if x is None else x
         inside = (y < 0) & (end < 0)
@@ -271,6 +282,7 @@ class NegativeBinomialCumulant(SeparableFunction):
         plain = self._scalar(end) - self._scalar(y) - start_mean * delta
         return jnp.where(inside, jnp.where(far, plain, value), jnp.inf)
 
+    @override
     def _scalar_difference(self, y: Array, delta: Array) -> Array:
         means = self._scalar_gradient(y), self._scalar_gradient(y + delta)
         return self._rise(y, delta, *means)
@@ -282,6 +294,7 @@ class NegativeBinomialCumulant(SeparableFunction):
         exact = end * (jnp.expm1(-step) / jnp.expm1(y))
         return jnp.where(falls, end - start, exact)
 
+    @override
     def conjugate(self) -> NegativeBinomialEntropy:
         """Σ x log x − (x + r) log(x + r) + r log r."""
         return NegativeBinomialEntropy(self.dispersion)

@@ -5,6 +5,7 @@ from typing import final
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
@@ -34,11 +35,12 @@ class NumericalConjugate(ConvexFunction):
     start: ArrayLike
 
     @property
+    @override
     def event_ndim(self) -> int:
-        """Number of trailing axes of one point."""
         return self.function.event_ndim
 
     @property
+    @override
     def separable(self) -> bool:
         """Whether f is, and starts from one number."""
         return self.function.separable and jnp.ndim(self.start) == 0
@@ -47,6 +49,7 @@ class NumericalConjugate(ConvexFunction):
         """The solver's answers for y `[..., *event]`, leading axes on each field."""
         return over_batch(self._solve, self.event_ndim, *self._points(y))
 
+    @override
     def conjugate(self) -> ConvexFunction:
         """The function itself."""
         return self.function
@@ -55,21 +58,26 @@ class NumericalConjugate(ConvexFunction):
         start = jnp.broadcast_to(jnp.asarray(self.start, y.dtype), y.shape)
         return conjugate(self.function, start, separable=self.function.separable)(y)
 
+    @override
     def _value(self, x: Array) -> Array:
         return over_batch(self._solve, self.event_ndim, x).value
 
+    @override
     def _gradient(self, x: Array) -> Array:
         return over_batch(self._solve, self.event_ndim, x).maximiser
 
+    @override
     def _slope(self, x: Array, v: Array) -> Array:
         axes = tuple(range(-self.event_ndim, 0))
         return jnp.sum(self._gradient(x) * v, axes)
 
+    @override
     def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         if x is None:
             x = y + delta
         return over_batch(self._point_remainder, self.event_ndim, y, delta, x)
 
+    @override
     def _gradient_difference(self, y: Array, delta: Array) -> Array:
         return over_batch(
             lambda a, d: -self._step(self._solve(a + d), self._solve(a), d),

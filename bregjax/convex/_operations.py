@@ -10,6 +10,7 @@ from typing import final
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._numerics import multiply_matrix, sum_extended
 from bregjax._pytree import register_pytree
@@ -24,13 +25,13 @@ class _Wrapper(ConvexFunction):
     function: ConvexFunction
 
     @property
+    @override
     def event_ndim(self) -> int:
-        """Number of trailing axes of one point."""
         return self.function.event_ndim
 
     @property
+    @override
     def differentiable(self) -> bool:
-        """Whether it is differentiable in the interior of its domain."""
         return self.function.differentiable
 
 
@@ -44,31 +45,38 @@ class Scaled(_Wrapper):
     factor: ArrayLike
 
     @property
+    @override
     def separable(self) -> bool:
-        """Whether the function is."""
         return self.function.separable
 
     def _times(self, value: Array) -> Array:
         return value * jnp.asarray(self.factor, value.dtype)
 
+    @override
     def _value(self, x: Array) -> Array:
         return self._times(self.function(x))
 
+    @override
     def _inside(self, x: Array) -> Array:
         return self.function.contains(x)
 
+    @override
     def _gradient(self, x: Array) -> Array:
         return self._times(self.function.gradient(x))
 
+    @override
     def _slope(self, x: Array, v: Array) -> Array:
         return self._times(self.function.directional_derivative(x, v))
 
+    @override
     def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         return self._times(self.function.remainder(y, delta, x=x))
 
+    @override
     def _gradient_difference(self, y: Array, delta: Array) -> Array:
         return self._times(self.function.gradient_difference(y, delta))
 
+    @override
     def conjugate(self) -> "Scaled":
         """The function factor · f*(y / factor)."""
         inverse = 1 / jnp.asarray(self.factor)
@@ -89,6 +97,7 @@ class Affine(_Wrapper):
     offset: ArrayLike = 0.0
 
     @property
+    @override
     def separable(self) -> bool:
         """Whether f is, and A and b are numbers."""
         numbers = jnp.ndim(self.matrix) == 0 and jnp.ndim(self.offset) == 0
@@ -115,26 +124,33 @@ class Affine(_Wrapper):
     def _pull_back(self, slope: Array) -> Array:
         return self._times(jnp.asarray(self.matrix, slope.dtype).T, slope)
 
+    @override
     def _value(self, x: Array) -> Array:
         return self.function(self._apply(x))
 
+    @override
     def _inside(self, x: Array) -> Array:
         return self.function.contains(self._apply(x))
 
+    @override
     def _gradient(self, x: Array) -> Array:
         return self._pull_back(self.function.gradient(self._apply(x)))
 
+    @override
     def _slope(self, x: Array, v: Array) -> Array:
         return self.function.directional_derivative(self._apply(x), self._linear(v))
 
+    @override
     def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         end = None if x is None else self._apply(x)
         return self.function.remainder(self._apply(y), self._linear(delta), x=end)
 
+    @override
     def _gradient_difference(self, y: Array, delta: Array) -> Array:
         image = self.function.gradient_difference(self._apply(y), self._linear(delta))
         return self._pull_back(image)
 
+    @override
     def conjugate(self) -> ConvexFunction:
         """f*(A⁻ᵀy) − ⟨A⁻¹b, y⟩ for an invertible A.
 
@@ -171,6 +187,7 @@ class Tilted(_Wrapper):
     constant: ArrayLike = 0.0
 
     @property
+    @override
     def separable(self) -> bool:
         """Whether f is, the slope is one number and the constant is the number 0."""
         plain = isinstance(self.constant, float) and self.constant == 0
@@ -184,24 +201,31 @@ class Tilted(_Wrapper):
         axes = tuple(range(-self.event_ndim, 0))
         return jnp.sum(self._direction(x) * x, axes)
 
+    @override
     def _value(self, x: Array) -> Array:
         return self.function(x) + self._inner(x) + jnp.asarray(self.constant, x.dtype)
 
+    @override
     def _inside(self, x: Array) -> Array:
         return self.function.contains(x)
 
+    @override
     def _gradient(self, x: Array) -> Array:
         return self.function.gradient(x) + self._direction(x)
 
+    @override
     def _slope(self, x: Array, v: Array) -> Array:
         return self.function.directional_derivative(x, v) + self._inner(v)
 
+    @override
     def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         return self.function.remainder(y, delta, x=x)
 
+    @override
     def _gradient_difference(self, y: Array, delta: Array) -> Array:
         return self.function.gradient_difference(y, delta)
 
+    @override
     def conjugate(self) -> "Tilted":
         """f*(y − slope) − constant."""
         shifted = Affine(self.function.conjugate(), 1.0, -jnp.asarray(self.slope))
@@ -221,41 +245,48 @@ class Sum(ConvexFunction):
     start: ArrayLike | None = None
 
     @property
+    @override
     def event_ndim(self) -> int:
-        """Number of trailing axes of one point."""
         return self.functions[0].event_ndim
 
     @property
+    @override
     def separable(self) -> bool:
-        """Whether all are."""
         return all(f.separable for f in self.functions)
 
     @property
+    @override
     def differentiable(self) -> bool:
-        """Whether all are."""
         return all(f.differentiable for f in self.functions)
 
+    @override
     def _value(self, x: Array) -> Array:
         return sum_extended(jnp.stack([f(x) for f in self.functions]), 0)
 
+    @override
     def _inside(self, x: Array) -> Array:
         return jnp.stack([f.contains(x) for f in self.functions]).all(0)
 
+    @override
     def _gradient(self, x: Array) -> Array:
         return jnp.stack([f.gradient(x) for f in self.functions]).sum(0)
 
+    @override
     def _slope(self, x: Array, v: Array) -> Array:
         slopes = [f.directional_derivative(x, v) for f in self.functions]
         return sum_extended(jnp.stack(slopes), 0)
 
+    @override
     def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         parts = [f.remainder(y, delta, x=x) for f in self.functions]
         return jnp.stack(parts).sum(0)
 
+    @override
     def _gradient_difference(self, y: Array, delta: Array) -> Array:
         parts = [f.gradient_difference(y, delta) for f in self.functions]
         return jnp.stack(parts).sum(0)
 
+    @override
     def conjugate(self) -> NumericalConjugate:
         """The conjugate by numerical maximisation from `start`.
 
@@ -288,6 +319,7 @@ class SeparableSum(SeparableFunction):
     start: ArrayLike = 0.0
     params: PyTree = None
 
+    @override
     def _scalar(self, x: Array) -> Array:
         if self.params is None:
             each = self.scalar
@@ -297,6 +329,7 @@ class SeparableSum(SeparableFunction):
             return each(x)
         return jax.vmap(each)(x.ravel()).reshape(x.shape)
 
+    @override
     def conjugate(self) -> NumericalConjugate:
         """Σ of the scalar conjugates, each by safeguarded Newton steps."""
         return NumericalConjugate(self, self.start)

@@ -7,6 +7,7 @@ from typing import final
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._numerics import float_arrays
 from bregjax._pytree import register_pytree
@@ -34,17 +35,21 @@ class PlainFunction(ConvexFunction):
     function: Callable[[Array], Array] = jax.tree.static()
     kinks: bool = jax.tree.static(default=True)
 
+    @override
     def _value(self, x: Array) -> Array:
         value = over_batch(self.function, 1, x)
         return jnp.where(jnp.isnan(value), jnp.inf, value)
 
+    @override
     def _gradient(self, x: Array) -> Array:
         return over_batch(jax.grad(self.function), 1, x)
 
+    @override
     def _slope(self, x: Array, v: Array) -> Array:
         along = lambda point, step: directional_derivative(self.function, point, step)
         return over_batch(along, 1, x, v)
 
+    @override
     def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         smooth = super()._remainder(y, delta, x)
         if not (self.kinks and self._may_have_kinks(y)):
@@ -58,6 +63,7 @@ class PlainFunction(ConvexFunction):
         point = jax.ShapeDtypeStruct(y.shape[-1:], y.dtype)
         return has_kink(jax.make_jaxpr(self.function)(point))
 
+    @override
     def conjugate(self) -> "PlainFunction":
         """f* by the solver, started at 0."""
         function = self.function

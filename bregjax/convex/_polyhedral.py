@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import final
 
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
@@ -35,29 +36,36 @@ class L1Norm(SeparableFunction):
     """
 
     @property
+    @override
     def differentiable(self) -> bool:
-        """Whether it is differentiable in the interior of its domain: no."""
         return False
 
+    @override
     def _scalar(self, x: Array) -> Array:
         return jnp.abs(x)
 
+    @override
     def _scalar_gradient(self, x: Array) -> Array:
         return jnp.sign(x)
 
+    @override
     def _scalar_inside(self, x: Array) -> Array:
         return jnp.isfinite(x)
 
+    @override
     def _scalar_slope(self, x: Array, v: Array) -> Array:
         return _slope_of_size(x, v)
 
+    @override
     def _scalar_remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         x = y + delta if x is None else x
         return jnp.where(jnp.sign(x) * jnp.sign(y) > 0, 0, 2 * jnp.abs(x))
 
+    @override
     def _scalar_difference(self, y: Array, delta: Array) -> Array:
         return jnp.sign(y + delta) - jnp.sign(y)
 
+    @override
     def conjugate(self) -> "UnitBallIndicator":
         """0 where ‖y‖∞ ≤ 1, +inf elsewhere."""
         return UnitBallIndicator(MaxNorm())
@@ -73,25 +81,30 @@ class MaxNorm(ConvexFunction):
     """
 
     @property
+    @override
     def differentiable(self) -> bool:
-        """Whether it is differentiable in the interior of its domain: no."""
         return False
 
+    @override
     def _value(self, x: Array) -> Array:
         return jnp.max(jnp.abs(x), -1)
 
+    @override
     def _inside(self, x: Array) -> Array:
         return jnp.all(jnp.isfinite(x), -1)
 
+    @override
     def _slope(self, x: Array, v: Array) -> Array:
         size = jnp.abs(x)
         active = size == jnp.max(size, -1, keepdims=True)
         return jnp.max(jnp.where(active, _slope_of_size(x, v), -jnp.inf), -1)
 
+    @override
     def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         x = y + delta if x is None else x
         return self._value(x) + self._slope(y, -x)
 
+    @override
     def conjugate(self) -> "UnitBallIndicator":
         """0 where ‖y‖₁ ≤ 1, +inf elsewhere."""
         return UnitBallIndicator(L1Norm())
@@ -107,24 +120,29 @@ class Max(ConvexFunction):
     """
 
     @property
+    @override
     def differentiable(self) -> bool:
-        """Whether it is differentiable in the interior of its domain: no."""
         return False
 
+    @override
     def _value(self, x: Array) -> Array:
         return jnp.max(x, -1)
 
+    @override
     def _inside(self, x: Array) -> Array:
         return jnp.all(jnp.isfinite(x), -1)
 
+    @override
     def _slope(self, x: Array, v: Array) -> Array:
         active = x == jnp.max(x, -1, keepdims=True)
         return jnp.max(jnp.where(active, v, -jnp.inf), -1)
 
+    @override
     def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         x = y + delta if x is None else x
         return self._value(x) + self._slope(y, -x)
 
+    @override
     def conjugate(self) -> "SimplexIndicator":
         """0 on the probability simplex, +inf elsewhere."""
         return SimplexIndicator()
@@ -143,17 +161,20 @@ class UnitBallIndicator(ConvexFunction):
     norm: L1Norm | MaxNorm
 
     @property
+    @override
     def differentiable(self) -> bool:
-        """Whether it is differentiable in the interior of its domain: no."""
         return False
 
+    @override
     def _value(self, x: Array) -> Array:
         zero = jnp.sum(jnp.zeros_like(x), -1)
         return jnp.where(self.norm(x) <= 1 + _rounding(x), zero, jnp.inf)
 
+    @override
     def _gradient(self, x: Array) -> Array:
         return jnp.zeros_like(x)
 
+    @override
     def _slope(self, x: Array, v: Array) -> Array:
         zero = jnp.sum(x * 0 * v, -1)
         at_edge = self.norm(x) >= 1 - _rounding(x)
@@ -161,6 +182,7 @@ class UnitBallIndicator(ConvexFunction):
         leaves = at_edge & (growth > _rounding(x) * self.norm(v))
         return jnp.where(leaves, jnp.inf, zero)
 
+    @override
     def conjugate(self) -> L1Norm | MaxNorm:
         """The dual norm."""
         return MaxNorm() if isinstance(self.norm, L1Norm) else L1Norm()
@@ -177,18 +199,21 @@ class SimplexIndicator(ConvexFunction):
     """
 
     @property
+    @override
     def differentiable(self) -> bool:
-        """Whether it is differentiable in the interior of its domain: no."""
         return False
 
+    @override
     def _value(self, x: Array) -> Array:
         total = jnp.sum(x, -1)
         inside = jnp.all(x >= 0, -1) & (jnp.abs(total - 1) <= _rounding(x))
         return jnp.where(inside, jnp.zeros_like(total), jnp.inf)
 
+    @override
     def _gradient(self, x: Array) -> Array:
         return jnp.zeros_like(x)
 
+    @override
     def _slope(self, x: Array, v: Array) -> Array:
         zero = jnp.sum(x * 0 * v, -1)
         drift = jnp.abs(jnp.sum(v, -1))
@@ -196,6 +221,7 @@ class SimplexIndicator(ConvexFunction):
         leaves |= jnp.any((x == 0) & (v < 0), -1)
         return jnp.where(leaves, jnp.inf, zero)
 
+    @override
     def conjugate(self) -> Max:
         """The function max."""
         return Max()

@@ -14,6 +14,7 @@ from typing import final
 import jax
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from bregjax._numerics import safe_norm
 from bregjax._pytree import register_pytree
@@ -216,27 +217,34 @@ class SphereEntropy(ConvexFunction):
         [0. 0. 10.]
     """
 
+    @override
     def _value(self, x: Array) -> Array:
         length = safe_norm(x)
         inside = _inside(length)
         value = _length_value(_order(x), jnp.where(inside, length, 0))
         return jnp.where(inside, value, jnp.where(jnp.isnan(length), length, jnp.inf))
 
+    @override
     def _inside(self, x: Array) -> Array:
         return _inside(safe_norm(x))
 
+    @override
     def _gradient(self, x: Array) -> Array:
         return _stretch(_order(x), safe_norm(x))[1][..., None] * x
 
+    @override
     def _slope(self, x: Array, v: Array) -> Array:
         return jnp.sum(self._gradient(x) * v, -1)
 
+    @override
     def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         return _between(y + delta if x is None else x, y, delta)
 
+    @override
     def _gradient_difference(self, y: Array, delta: Array) -> Array:
         return _gradient_rise(y + delta, y, delta)
 
+    @override
     def conjugate(self) -> "SphereCumulant":
         """log ∫ exp⟨y, u⟩ du over the unit sphere."""
         return SphereCumulant()
@@ -253,25 +261,32 @@ class SphereCumulant(ConvexFunction):
     between the means A(‖y‖) y/‖y‖ and A(‖x‖) x/‖x‖, in this order.
     """
 
+    @override
     def _value(self, x: Array) -> Array:
         return log_bessel(_order(x), jnp.sum(x * x, -1))
 
+    @override
     def _inside(self, x: Array) -> Array:
         return jnp.all(jnp.isfinite(x), -1)
 
+    @override
     def _gradient(self, x: Array) -> Array:
         ratio = bessel_parts(_order(x), jnp.sum(x * x, -1)).ratio
         return ratio[..., None] * x
 
+    @override
     def _slope(self, x: Array, v: Array) -> Array:
         return jnp.sum(self._gradient(x) * v, -1)
 
+    @override
     def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         return _cumulant_between(y + delta if x is None else x, y, delta)
 
+    @override
     def _gradient_difference(self, y: Array, delta: Array) -> Array:
         return _cumulant_rise(y + delta, y, delta)
 
+    @override
     def conjugate(self) -> SphereEntropy:
         """F(‖y‖) over ‖y‖ < 1."""
         return SphereEntropy()

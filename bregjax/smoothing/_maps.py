@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
@@ -68,13 +69,14 @@ class Mixing(StatisticMap):
     amount: Array
     center_constraint: tuple[Constraint, ...] | None = jax.tree.static(default=None)
 
+    @override
     def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
         """Statistics moved towards the centre; weights as they are."""
         share = jnp.broadcast_to(self.amount, weights.shape)
         return _mixed(statistics, self.center, share), weights
 
+    @override
     def constraints(self) -> Self:
-        """α in the unit interval."""
         return _constrained(self, amount=Constraint.UNIT_INTERVAL)
 
 
@@ -98,6 +100,7 @@ class Adding(StatisticMap):
     amount: Array
     center_constraint: tuple[Constraint, ...] | None = jax.tree.static(default=None)
 
+    @override
     def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
         """Statistics moved along the centre; weights as they are."""
         if isinstance(statistics, CentredStatistics):
@@ -109,8 +112,8 @@ class Adding(StatisticMap):
         )
         return moved, weights
 
+    @override
     def constraints(self) -> Self:
-        """α positive."""
         return _constrained(self, amount=Constraint.POSITIVE)
 
 
@@ -134,13 +137,14 @@ class PseudoCount(StatisticMap):
     count: Array
     center_constraint: tuple[Constraint, ...] | None = jax.tree.static(default=None)
 
+    @override
     def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
         """Statistics and weights with the pseudo-observations in."""
         total = weights + self.count
         return _mixed(statistics, self.center, self.count / total), total
 
+    @override
     def constraints(self) -> Self:
-        """n₀ positive."""
         return _constrained(self, count=Constraint.POSITIVE)
 
 
@@ -158,6 +162,7 @@ class Blur(StatisticMap):
 
     bandwidth: Array
 
+    @override
     def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
         """Covariances plus H; weights as they are.
 
@@ -173,6 +178,7 @@ class Blur(StatisticMap):
             )
         return statistics.blurred(self.bandwidth), weights
 
+    @override
     def constraints(self) -> Self:
         """Bandwidths positive, a factor invertible."""
         matrix = jnp.ndim(self.bandwidth) == 2
