@@ -24,7 +24,7 @@ from bregjax.convex._base import ConvexFunction, SeparableFunction
 
 
 def _like(y: Array, value: Array) -> Array:
-    """The value with the axes that y adds."""
+    """Broadcast the value against y, whose leading axes may be larger."""
     return jnp.broadcast_to(value, jnp.broadcast_shapes(y.shape, value.shape))
 
 
@@ -32,7 +32,15 @@ def _like(y: Array, value: Array) -> Array:
 @register_pytree
 @dataclass(frozen=True)
 class SquaredNorm(SeparableFunction):
-    """½‖x‖². Its own conjugate; B(x, y) = ½‖x − y‖²."""
+    """½‖x‖², its own conjugate; B(x, y) = ½‖x − y‖².
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bregjax import bregman_divergence
+        >>> x, y = jnp.array([3.0, 4.0]), jnp.array([0.0, 0.0])
+        >>> print(bregman_divergence(SquaredNorm(), x, y))
+        12.5
+    """
 
     @override
     def _scalar(self, x: Array) -> Array:
@@ -57,7 +65,7 @@ class SquaredNorm(SeparableFunction):
 
     @override
     def conjugate(self) -> "SquaredNorm":
-        """½‖y‖²: itself."""
+        """½‖y‖², the same function."""
         return self
 
 
@@ -65,10 +73,17 @@ class SquaredNorm(SeparableFunction):
 @register_pytree
 @dataclass(frozen=True, eq=False)
 class Mahalanobis(ConvexFunction):
-    """½ xᵀAx for symmetric positive definite A `[n, n]`; its symmetric part acts.
+    """½ xᵀAx for symmetric positive definite A `[n, n]`.
 
-    Conjugate ½ yᵀA⁻¹y. B(x, y) = ½ (x − y)ᵀA(x − y). A semidefinite A is a convex
-    function too, without the conjugate.
+    Conjugate ½ yᵀA⁻¹y. B(x, y) = ½ (x − y)ᵀA(x − y). Of an A that is not symmetric the
+    symmetric part is taken. A semidefinite A gives a convex function too, without the
+    conjugate.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> f = Mahalanobis(jnp.array([[2.0, 1.0], [1.0, 2.0]]))
+        >>> print(f(jnp.array([1.0, 1.0])), f.gradient(jnp.array([1.0, 1.0])))
+        3.0 [3. 3.]
     """
 
     matrix: ArrayLike
@@ -117,7 +132,14 @@ class NegativeEntropy(SeparableFunction):
     Conjugate Σ exp(y − 1 − tilt). B(x, y) = Σ x log(x/y) − x + y whatever the tilt: the
     generalised Kullback–Leibler divergence; +inf where y = 0 < x, 0 where both are 0.
     The gradient is −inf at 0. The default is plain Σ x log x, without −x; tilt = −1 is
-    the conjugate of Σ exp.
+    the conjugate of Σ exp (`SumExp`).
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bregjax import bregman_divergence
+        >>> x, y = jnp.array([1.0, 0.0]), jnp.array([2.0, 0.5])
+        >>> print(bregman_divergence(NegativeEntropy(), x, y))
+        0.8069
     """
 
     tilt: ArrayLike = 0.0
@@ -155,7 +177,16 @@ class SumExp(SeparableFunction):
     """Σ exp(x + shift).
 
     Conjugate Σ y log y − (1 + shift) y over y ≥ 0: a `NegativeEntropy` with a tilt.
-    B(x, y) = Σ exp(y + shift) (exp(x − y) − 1 − (x − y)).
+    B(x, y) = Σ exp(y + shift) (exp(x − y) − 1 − (x − y)). The log-partition function of
+    Poisson counts.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> f = SumExp()
+        >>> print(f(jnp.zeros(3)), f.gradient(jnp.log(jnp.array([1.0, 2.0]))))
+        3.0 [1. 2.]
+        >>> print(f.conjugate()(jnp.array([1.0, 2.0])))
+        -1.6137
     """
 
     shift: ArrayLike = 0.0
@@ -189,8 +220,14 @@ class SumExp(SeparableFunction):
 class Burg(SeparableFunction):
     """−Σ log x over x > 0.
 
-    Conjugate Σ −1 − log(−y) over y < 0. B(x, y) = Σ x/y − 1 − log(x/y), the
-    Itakura–Saito divergence.
+    Conjugate Σ −1 − log(−y) over y < 0 (`BurgConjugate`). B(x, y) = Σ x/y − 1 −
+    log(x/y), the Itakura–Saito divergence.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bregjax import bregman_divergence
+        >>> print(bregman_divergence(Burg(), jnp.array([2.0]), jnp.array([1.0])))
+        0.3069
     """
 
     @override
@@ -224,7 +261,16 @@ class Burg(SeparableFunction):
 @register_pytree
 @dataclass(frozen=True)
 class BurgConjugate(SeparableFunction):
-    """−Σ log(−x) + 1 over x < 0: the conjugate of `Burg`, with the same divergence."""
+    """−Σ log(−x) + 1 over x < 0, the conjugate of `Burg`.
+
+    B(x, y) is that of `Burg` between −x and −y: Σ x/y − 1 − log(x/y).
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> f = BurgConjugate()
+        >>> print(f(jnp.array([-1.0, -1.0])), f.gradient(jnp.array([-2.0, -4.0])))
+        -2.0 [0.5 0.25]
+    """
 
     @override
     def _scalar(self, x: Array) -> Array:

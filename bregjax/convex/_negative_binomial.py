@@ -10,8 +10,11 @@ With δ = x − y, s = δ / (y + r) and e = r δ / (y (x + r)), so that 1 + s = 
     B(x, y) = x log(1 + e) − r log(1 + s)
             = r φ(s) + r s e − x φ(e),   φ(z) = z − log(1 + z) ≥ 0.
 
-The second line serves where x and y are close: its terms have the size of B, whichever
-of y and r is the larger. The first line serves elsewhere.
+The second line is used where x and y are close: its terms have the size of B, whichever
+of y and r is the larger. The first line is used elsewhere.
+
+Of r = 2, y = 3 and x = 3.5: s = 0.1 and e = 0.060606. By the first line B is 0.205942 −
+0.190620 = 0.015321, with one digit lost; by the second 0.009380 + 0.012121 − 0.006179.
 """
 
 from dataclasses import dataclass
@@ -28,10 +31,10 @@ from bregjax.convex._base import SeparableFunction
 
 __all__ = ["NegativeBinomialCumulant", "NegativeBinomialEntropy"]
 
-# |δ| / (2y + δ) up to which x and y count as close: twice as much, and φ(e) is nearly
-# all of r s e where y is small; half of it, and twice the digits are lost beyond.
+# |δ| / (2y + δ) up to which x and y count as close. At twice as much φ(e) is nearly all
+# of r s e where y is small; at half, twice as many digits are lost by the first line.
 _CLOSE = 1 / 6
-# By how much θ falls until the mean is as good as 0 next to the one before.
+# A fall of θ after which the mean is 0 to rounding beside the mean before.
 _FAR = 50.0
 
 
@@ -49,7 +52,7 @@ def _end_point(y: Array, delta: Array) -> Array:
 
 
 def _log1p(z: Array) -> Array:
-    """log(1 + z) for z ≥ −½; XLA's own is 50 roundings off near 1 − √2 on a CPU."""
+    """log(1 + z) for z ≥ −½; XLA's `log1p` is 50 roundings off near 1 − √2 on a CPU."""
     low = z < -0.25
     return jnp.where(low, jnp.log(1 + z), jnp.log1p(jnp.where(low, 0, z)))
 
@@ -59,7 +62,7 @@ def _log1p(z: Array) -> Array:
 
 @jax.custom_jvp
 def _entropy(x: Array, r: Array) -> Array:
-    """f(x), with 0 at 0 and +inf below. Both terms have one sign."""
+    """f(x), with 0 at 0 and +inf below; both terms of the sum are at most 0."""
     positive, safe = _positive_part(x)
     value = safe * _log_share(safe, r) - r * jnp.log1p(safe / r)
     return jnp.where(positive, value, jnp.where(x < 0, jnp.inf, x))
@@ -92,7 +95,7 @@ def _log_share_jvp(primals, tangents):
 
 
 def _excess(x: Array, y: Array, delta: Array, r: Array) -> Array:
-    """e, 0 where x = y = 0."""
+    """e of the module's formulas; 0 where x = y = 0."""
     same_edge = (delta == 0) & (y == 0)
     return delta / jnp.where(same_edge, 1, y) * (r / (x + r))
 
@@ -180,7 +183,7 @@ def _from_jvp(primals, tangents):
 
 
 def _beside(dispersion: ArrayLike, x: Array) -> Array:
-    """r in the precision and with as many axes as x, or a scalar."""
+    """r in the precision of x; with as many axes as x unless r is a scalar."""
     r = jnp.asarray(dispersion, x.dtype)
     return r.reshape((1,) * (x.ndim - r.ndim) + r.shape) if r.ndim else r
 
@@ -239,13 +242,19 @@ class NegativeBinomialEntropy(SeparableFunction):
 @register_pytree
 @dataclass(frozen=True, eq=False)
 class NegativeBinomialCumulant(SeparableFunction):
-    """Σ −r log(1 − exp(x)) over x < 0: the log-partition function of the counts.
+    """Σ −r log(1 − exp(x)) over x < 0, the log-partition function of the counts.
 
     Conjugate `NegativeBinomialEntropy`. B(x, y) is B of the conjugate between the means
     r / (exp(−y) − 1) and r / (exp(−x) − 1), in this order.
 
     Attributes:
         dispersion: r > 0, a scalar or one for each coordinate `[n]`; a leaf.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> f, x = NegativeBinomialCumulant(2.0), jnp.log(jnp.array([0.5]))
+        >>> print(f(x), f.gradient(x))
+        1.3863 [2.]
     """
 
     dispersion: ArrayLike = 1.0
@@ -288,7 +297,7 @@ class NegativeBinomialCumulant(SeparableFunction):
         return self._rise(y, delta, *means)
 
     def _rise(self, y: Array, delta: Array, start: Array, end: Array) -> Array:
-        """How much the mean rises from y to y + δ, without cancellation."""
+        """Rise of the mean from y to y + δ, without cancellation."""
         falls = delta < -1
         step = jnp.where(falls, 0, delta)
         exact = end * (jnp.expm1(-step) / jnp.expm1(y))

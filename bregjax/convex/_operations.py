@@ -1,6 +1,6 @@
-"""Convex functions made from convex functions.
+"""Convex functions made from convex functions: multiples, affine images, sums.
 
-They close under conjugation: (a f)* = a f*(· / a), (f ∘ A)* = f* ∘ A⁻ᵀ and
+Conjugates of most are of the same kinds: (a f)* = a f*(· / a), (f ∘ A)* = f* ∘ A⁻ᵀ and
 (f + ⟨c, ·⟩ + d)* = f*(· − c) − d.
 """
 
@@ -20,7 +20,7 @@ from bregjax.convex._numerical import NumericalConjugate
 
 
 class _Wrapper(ConvexFunction):
-    """A function that has the event axes and the smoothness of another."""
+    """A function with the event axes and the smoothness of `function`."""
 
     function: ConvexFunction
 
@@ -39,7 +39,14 @@ class _Wrapper(ConvexFunction):
 @register_pytree
 @dataclass(frozen=True, eq=False)
 class Scaled(_Wrapper):
-    """factor · f(x) for a positive factor."""
+    """factor · f(x) for a positive factor; B(x, y) = factor · B_f(x, y).
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bregjax.convex import SquaredNorm
+        >>> print(Scaled(SquaredNorm(), 3.0)(jnp.array([1.0, 1.0])))
+        3.0
+    """
 
     function: ConvexFunction
     factor: ArrayLike
@@ -78,7 +85,7 @@ class Scaled(_Wrapper):
 
     @override
     def conjugate(self) -> "Scaled":
-        """The function factor · f*(y / factor)."""
+        """factor · f*(y / factor)."""
         inverse = 1 / jnp.asarray(self.factor)
         return Scaled(Affine(self.function.conjugate(), inverse), self.factor)
 
@@ -89,7 +96,14 @@ class Scaled(_Wrapper):
 class Affine(_Wrapper):
     """f(Ax + b) for a matrix `[k, n]` or a number A, and a vector or a number b.
 
-    B(x, y) = B_f(Ax + b, Ay + b), so f's remainder is used at A δ.
+    B(x, y) = B_f(Ax + b, Ay + b), by the remainder of f at Aδ.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bregjax.convex import SquaredNorm
+        >>> f = Affine(SquaredNorm(), jnp.array([[1.0, 1.0]]), jnp.array([1.0]))
+        >>> print(f(jnp.array([1.0, 2.0])), f.gradient(jnp.array([1.0, 2.0])))
+        8.0 [4. 4.]
     """
 
     function: ConvexFunction
@@ -99,7 +113,7 @@ class Affine(_Wrapper):
     @property
     @override
     def separable(self) -> bool:
-        """Whether f is, and A and b are numbers."""
+        """Whether f is separable, and A and b are numbers."""
         numbers = jnp.ndim(self.matrix) == 0 and jnp.ndim(self.offset) == 0
         return numbers and self.function.separable
 
@@ -179,7 +193,14 @@ class Affine(_Wrapper):
 class Tilted(_Wrapper):
     """f(x) + ⟨slope, x⟩ + constant; slope an array like a point, or one number for all.
 
-    The divergence is f's.
+    The divergence is that of f.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bregjax.convex import SquaredNorm
+        >>> f = Tilted(SquaredNorm(), jnp.array([1.0, 0.0]), 0.5)
+        >>> print(f(jnp.array([1.0, 2.0])), f.gradient(jnp.array([1.0, 2.0])))
+        4.0 [2. 2.]
     """
 
     function: ConvexFunction
@@ -189,7 +210,7 @@ class Tilted(_Wrapper):
     @property
     @override
     def separable(self) -> bool:
-        """Whether f is, the slope is one number and the constant is the number 0."""
+        """Whether f is separable, the slope is one number and the constant is 0."""
         plain = isinstance(self.constant, float) and self.constant == 0
         return plain and jnp.ndim(self.slope) == 0 and self.function.separable
 
@@ -236,9 +257,18 @@ class Tilted(_Wrapper):
 @register_pytree
 @dataclass(frozen=True, eq=False)
 class Sum(ConvexFunction):
-    """Σ f_i(x), finite where all f_i are. B is the sum of the B_{f_i}.
+    """Σ f_i(x), finite where all f_i are; B is the sum of the divergences of the f_i.
 
-    `start`, a point inside the domain, is only needed for the conjugate.
+    Attributes:
+        functions: The f_i.
+        start: A point inside the domain; only the conjugate needs it.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bregjax.convex import L1Norm, SquaredNorm
+        >>> f = Sum((SquaredNorm(), L1Norm()))
+        >>> print(f(jnp.array([1.0, -2.0])), f.gradient(jnp.array([1.0, -2.0])))
+        5.5 [ 2. -3.]
     """
 
     functions: tuple[ConvexFunction, ...]
@@ -288,7 +318,7 @@ class Sum(ConvexFunction):
 
     @override
     def conjugate(self) -> NumericalConjugate:
-        """The conjugate by numerical maximisation from `start`.
+        """f* by numerical maximisation from `start`.
 
         Raises:
             ValueError: If there is no `start`.
@@ -309,10 +339,16 @@ class SeparableSum(SeparableFunction):
 
     Attributes:
         scalar: Function of one number (and the parameters) → number, in `jax.numpy`:
-            +inf outside its domain. A module-level function; a fresh lambda for each
-            object compiles anew.
+            +inf outside its domain. Prefer a module-level function: a fresh lambda for
+            each object compiles again.
         start: Point inside the domain, a number or `[n]`, for the conjugate only.
-        params: Pytree of arrays, differentiable; None if there is none.
+        params: Pytree of arrays, differentiable; None if `scalar` takes none.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> f = SeparableSum(jnp.cosh)
+        >>> print(f(jnp.zeros(2)), f.gradient(jnp.arcsinh(jnp.array([1.0, 2.0]))))
+        2.0 [1. 2.]
     """
 
     scalar: Callable[..., Array] = jax.tree.static()

@@ -2,7 +2,9 @@
 
 Their divergences follow Definition 2.1 of the paper in closed form, exact up to one
 rounding: by Proposition 2.3 B_f(x, y) = f(x) − min of ⟨g, x⟩ over the subgradients g at
-y, and these are the convex hull of a few signs or unit vectors.
+y, which are the convex hull of a few signs or unit vectors. Of the max norm, at
+y = (1, −1) they are the hull of (1, 0) and (0, −1): for x = (2, 0) the products are 2
+and 0, and B(x, y) = 2 − 0 = 2.
 """
 
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ def _slope_of_size(x: Array, v: Array) -> Array:
 
 
 def _rounding(x: Array) -> Array:
-    """Error allowed to a sum of the n entries of a point that should be 1."""
+    """Allowed error of a sum, which should be 1, over the n entries of a point."""
     return jnp.asarray(4 * (x.shape[-1] + 4) * jnp.finfo(x.dtype).eps, x.dtype)
 
 
@@ -30,9 +32,16 @@ def _rounding(x: Array) -> Array:
 @register_pytree
 @dataclass(frozen=True)
 class L1Norm(SeparableFunction):
-    """‖x‖₁ = Σ|x|. Conjugate: the indicator function of ‖y‖∞ ≤ 1.
+    """‖x‖₁ = Σ|x|; its conjugate is the indicator function of ‖y‖∞ ≤ 1.
 
     B(x, y) = Σ 2|x_i| over the i where x_i and y_i are not of one sign (Example 2.2).
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bregjax import bregman_divergence
+        >>> x, y = jnp.array([3.0, -1.0]), jnp.array([0.0, -5.0])
+        >>> print(bregman_divergence(L1Norm(), x, y))
+        6.0
     """
 
     @property
@@ -75,9 +84,16 @@ class L1Norm(SeparableFunction):
 @register_pytree
 @dataclass(frozen=True)
 class MaxNorm(ConvexFunction):
-    """‖x‖∞ = max |x_i|. Conjugate: the indicator function of ‖y‖₁ ≤ 1.
+    """‖x‖∞ = max |x_i|; its conjugate is the indicator function of ‖y‖₁ ≤ 1.
 
     B(x, y) = ‖x‖∞ − min sign(y_i) x_i over the i of largest |y_i|; 2‖x‖∞ at y = 0.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bregjax import bregman_divergence
+        >>> x, y = jnp.array([2.0, 0.0]), jnp.array([1.0, -1.0])
+        >>> print(bregman_divergence(MaxNorm(), x, y))
+        2.0
     """
 
     @property
@@ -114,9 +130,16 @@ class MaxNorm(ConvexFunction):
 @register_pytree
 @dataclass(frozen=True)
 class Max(ConvexFunction):
-    """max x_i. Conjugate: the indicator function of the probability simplex.
+    """max x_i; its conjugate is the indicator function of the probability simplex.
 
     B(x, y) = max x_i − min x_j over the j of largest y_j.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bregjax import bregman_divergence
+        >>> x, y = jnp.array([4.0, 1.0, 2.0]), jnp.array([0.0, 1.0, 1.0])
+        >>> print(bregman_divergence(Max(), x, y))
+        3.0
     """
 
     @property
@@ -156,6 +179,17 @@ class UnitBallIndicator(ConvexFunction):
 
     Conjugate: the dual norm. B(x, y) for x, y in the ball is 0, or +inf where the ray
     from x through y leaves the ball at y.
+
+    Attributes:
+        norm: `L1Norm` or `MaxNorm`; each is the dual norm of the other.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> f = UnitBallIndicator(MaxNorm())
+        >>> print(f(jnp.array([1.0, -0.5])), f(jnp.array([1.5, 0.0])))
+        0.0 inf
+        >>> print(f.conjugate()(jnp.array([1.0, -2.0])))
+        3.0
     """
 
     norm: L1Norm | MaxNorm
@@ -184,7 +218,7 @@ class UnitBallIndicator(ConvexFunction):
 
     @override
     def conjugate(self) -> L1Norm | MaxNorm:
-        """The dual norm."""
+        """The norm dual to `norm`: L1 to max, max to L1."""
         return MaxNorm() if isinstance(self.norm, L1Norm) else L1Norm()
 
 
@@ -196,6 +230,14 @@ class SimplexIndicator(ConvexFunction):
 
     Conjugate: max. B(x, y) for x, y in the simplex is 0, or +inf where some
     y_i = 0 < x_i.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> f = SimplexIndicator()
+        >>> print(f(jnp.array([0.25, 0.75])), f(jnp.array([0.5, 0.75])))
+        0.0 inf
+        >>> print(f.conjugate()(jnp.array([1.0, 4.0])))
+        4.0
     """
 
     @property
@@ -223,5 +265,5 @@ class SimplexIndicator(ConvexFunction):
 
     @override
     def conjugate(self) -> Max:
-        """The function max."""
+        """max y_i."""
         return Max()
