@@ -1,8 +1,8 @@
 """One-sided directional derivatives, right at kinks.
 
 A function is traced to its jaxpr, and the jaxpr is walked with values along the ray
-x + τv, τ → 0+ (see `_directional.ray`). Smooth primitives use their JVP; primitives with
-kinks have a rule.
+x + τv, τ → 0+ (see `_directional.ray`). Smooth primitives use their JVP; those that
+have kinks have a rule.
 """
 
 from collections.abc import Callable

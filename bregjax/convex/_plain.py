@@ -87,8 +87,8 @@ def as_convex_function(f: ConvexFunction | Callable[[Array], Array]) -> ConvexFu
 def by_gradients(f: ConvexFunction) -> ConvexFunction:
     """The function with remainders by its gradient alone, which are too small at kinks.
 
-    For a search among costs that is checked for kinks afterwards: a choice by costs that
-    are too small at kinks, and that meets no kink, is the choice by the true costs.
+    For a search among costs that is checked for kinks afterwards: a choice by costs
+    that are too small at kinks, and that meets no kink, is that by the true costs.
     """
     return dataclasses.replace(f, kinks=False) if isinstance(f, PlainFunction) else f
 
@@ -100,7 +100,7 @@ def _at_kinks(
 
     At a kink the remainder by the gradient lacks f'(y; −δ) + ⟨∇f(y), δ⟩ > 0. `jax.jvp`
     picks the subgradient that `jax.grad` picks, so that away from kinks both slopes
-    round alike, and nothing is added. NaN where the one-sided derivative is not decided.
+    round alike, and nothing is added. NaN where the one-sided derivative is undecided.
     """
     (smooth,) = smooth
     value, chosen = jax.jvp(f, (y,), (-delta,))

@@ -1,4 +1,4 @@
-"""Smoothing: how degenerate clusters are kept inside the domain."""
+"""Smoothing, which keeps degenerate clusters inside the domain."""
 
 from bregjax.smoothing._maps import Adding as Adding
 from bregjax.smoothing._maps import Blur as Blur
