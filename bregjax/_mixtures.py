@@ -1,6 +1,6 @@
 """Sums of likelihoods of which some, or all, are 0.
 
-Of the terms (−inf, 0, log 3), the likelihoods 0, 1 and 3, the total is log 4 and the
+For the terms (−inf, 0, log 3), the likelihoods 0, 1 and 3, the total is log 4 and the
 shares are 0, ¼ and ¾; the first term has no derivative, whatever its own slope.
 """
 

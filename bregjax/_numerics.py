@@ -1,9 +1,9 @@
 """Elementwise kernels that do not cancel, with derivatives that are never 0 · inf.
 
 Remainders take the difference δ = x − y, which is known to more digits than x and y
-tell, and expand in t = δ / (2y + δ) where t is small. Of y = 1 and δ = 0.25, where t =
+tell, and expand in t = δ / (2y + δ) where t is small. For y = 1 and δ = 0.25, where t =
 1/9, x log(x/y) − δ = 0.278929 − 0.25 = 0.028929 has lost one digit; t δ (1 + t (1 + t)
-(1/3 + t²/5 + …)) = 0.028929 has lost none. Of y = 1 and δ = 1e-4 in float32 the first
+(1/3 + t²/5 + …)) = 0.028929 has lost none. For y = 1 and δ = 1e-4 in float32 the first
 form gives 2.2e-8, the second 4.99983e-9, which is right.
 """
 
@@ -170,7 +170,7 @@ def log_ratio(y: ArrayLike, delta: ArrayLike) -> Array:
 
 # --- Kullback–Leibler: (y + δ) log((y + δ)/y) − δ ------------------------------------
 #
-# With t = δ/(2y + δ) it is t δ (1 + t (1 + t) (1/3 + t²/5 + …)), because
+# With t = δ/(2y + δ) the remainder is t δ (1 + t (1 + t) (1/3 + t²/5 + …)), because
 # y + δ = (2y + δ)(1 + t)/2 and log((y + δ)/y) = 2 (t + t³/3 + …).
 
 
@@ -249,7 +249,8 @@ def kl_remainder(
 
 # --- Itakura–Saito: δ/y − log(1 + δ/y) -----------------------------------------------
 #
-# With r = δ/y = 2t/(1 − t): r − 2 (t + t³/3 + …) = t (r − 2 t² (1/3 + t²/5 + …)).
+# With r = δ/y = 2t/(1 − t) the remainder is r − 2 (t + t³/3 + …) =
+# t (r − 2 t² (1/3 + t²/5 + …)).
 
 
 def _burg_value(x: Array, y: Array, delta: Array) -> Array:

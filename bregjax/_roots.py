@@ -1,6 +1,6 @@
 """Roots R of positive definite matrices Σ = RᵀR, which hold digits that Σ has lost.
 
-Of R = [[1, 1], [0, 1e-9]] the matrix Σ has the entries 1, 1, 1 and 1 + 1e-18, and is
+For R = [[1, 1], [0, 1e-9]] the matrix Σ has the entries 1, 1, 1 and 1 + 1e-18, and is
 singular in float64. The diagonal of R gives log det Σ = 2 log 1e-9 = −41.4465.
 """
 

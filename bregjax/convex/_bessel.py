@@ -16,7 +16,7 @@ and its derivatives. Smaller orders follow by the recurrence I_{ν−1} = I_{ν+
     g_{ν−1} = 1 / (c + z g),   a_{ν−1} = (c − z a) / (c + z g)²,
     L_{ν−1} = L + log(1 + z g / c).
 
-Of κ = 2 (z = 4) at ν = ³⁄₂, where c = 3: L = 0.379514, g = 0.180553, a = 0.147389. One
+For κ = 2 (z = 4) at ν = ³⁄₂, where c = 3: L = 0.379514, g = 0.180553, a = 0.147389. One
 step down, 1 / (3 + 4 g) = 0.268657, (3 − 4 a) / (3 + 4 g)² = 0.173978 and L + log(1 + 4
 g / 3) = 0.595220 are g, a and L at ν = ½, where L = log(sinh 2 / 2).
 
@@ -205,8 +205,8 @@ def _log_bessel_jvp(order, primals, tangents):
 def solve_mean_length(order: float, length: Array) -> Array:
     """The κ ≥ 0 with A(κ) = length, elementwise, for lengths in [0, 1).
 
-    Newton's method from ρ (n − ρ²) / (1 − ρ²), n = 2ν + 2, which is the limit at both
-    ends.
+    By Newton's method from ρ (n − ρ²) / (1 − ρ²), ρ the length and n = 2ν + 2, which
+    tends to κ at both ends.
 
     References:
         Banerjee, Dhillon, Ghosh, Sra (2005), Clustering on the unit hypersphere using

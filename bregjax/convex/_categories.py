@@ -4,7 +4,7 @@ With p = ∇f(y) and δ' = δ − ⟨p, δ⟩ the remainder of f = logsumexp is
 
     B(y + δ, y) = log Σ p exp(δ') = log(1 + Σ p (exp(δ') − 1 − δ')),
 
-whose terms are all at least 0. Of y = (0, log 3) and δ = (0.4, 0): p = (¼, ¾), δ' =
+whose terms are all at least 0. For y = (0, log 3) and δ = (0.4, 0): p = (¼, ¾), δ' =
 (0.3, −0.1), the terms are 0.012465 and 0.003628, and B = log 1.016093 = 0.015965.
 """
 

@@ -7,7 +7,7 @@ and e_i = A_ii − s_i. Then C_ii² = 1 + e_i, and
     B = Σ s_i + (e_i − log(1 + e_i)).
 
 All terms are at least 0, and neither s nor e holds the 1 of I + A: nothing cancels.
-Of A = [[0.1, 0.05], [0.05, 0.2]]: s = (0, 0.002273), e = (0.1, 0.197727), and B =
+For A = [[0.1, 0.05], [0.05, 0.2]]: s = (0, 0.002273), e = (0.1, 0.197727), and B =
 0.002273 + 0.004690 + 0.017301 = 0.024264.
 """
 

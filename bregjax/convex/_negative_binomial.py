@@ -13,8 +13,9 @@ With δ = x − y, s = δ / (y + r) and e = r δ / (y (x + r)), so that 1 + s = 
 The second line is used where x and y are close: its terms have the size of B, whichever
 of y and r is the larger. The first line is used elsewhere.
 
-Of r = 2, y = 3 and x = 3.5: s = 0.1 and e = 0.060606. By the first line B is 0.205942 −
-0.190620 = 0.015321, with one digit lost; by the second 0.009380 + 0.012121 − 0.006179.
+For r = 2, y = 3 and x = 3.5: s = 0.1 and e = 0.060606. By the first line B is 0.205942
+− 0.190620 = 0.015321, with one digit lost; by the second 0.009380 + 0.012121 −
+0.006179.
 """
 
 from dataclasses import dataclass
@@ -163,8 +164,9 @@ def _from(y: Array, delta: Array, r: Array) -> Array:
 @_from.defjvp
 def _from_jvp(primals, tangents):
     # ∂δ = log u(x)/u(y) and ∂y = ∂δ − f''(y) δ = −φ(e) − s e, which does not cancel.
-    # At x = 0 both are −inf, but only through x = y + δ: kept together there, a motion
-    # along which x stays 0 has the slope of B(0, y) = r log(1 + y/r), r / (y + r).
+    # At x = 0 both are −inf, but only through x = y + δ: with the two tangents added
+    # first, a motion along which x stays 0 has the slope of B(0, y) = r log(1 + y/r),
+    # r / (y + r).
     (y, delta, r), (dy, ddelta, dr) = primals, tangents
     x = _end_point(y, delta)
     at_zero = (x == 0) & (y != 0)
@@ -195,9 +197,10 @@ class NegativeBinomialEntropy(SeparableFunction):
     """Σ x log x − (x + r) log(x + r) + r log r over x ≥ 0, with 0 log 0 = 0; in nats.
 
     Conjugate Σ −r log(1 − exp(y)) over y < 0 (`NegativeBinomialCumulant`). B(x, y) =
-    Σ x log(x/y) − (x + r) log((x + r)/(y + r)): near the generalised Kullback–Leibler
-    divergence where x, y ≪ r, and near r times that of Itakura and Saito where
-    x, y ≫ r; +inf where y = 0 < x, 0 where both are 0. The gradient is −inf at 0.
+    Σ x log(x/y) − (x + r) log((x + r)/(y + r)), close to the generalised
+    Kullback–Leibler divergence where x, y ≪ r, and to r times the Itakura–Saito
+    divergence where x, y ≫ r; +inf where y = 0 < x, 0 where both are 0. The gradient is
+    −inf at 0.
 
     Attributes:
         dispersion: r > 0, a scalar or one for each coordinate `[n]`; a leaf.

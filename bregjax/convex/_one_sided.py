@@ -54,7 +54,8 @@ def directional_derivative(
         ValueError: x and v do not match; f returns no floats; or, with concrete
             numbers, the limit is not decided: a comparison of values not affine in x
             that tie to second order, a root at 0 whose argument has unknown growth,
-            eigenvectors or singular values that coincide. The message says which.
+            eigenvectors of equal eigenvalues, singular vectors of equal or zero
+            singular values. The message says which.
         NotImplementedError: f holds a primitive for which there is no rule, traced or
             not (`custom_root`, callbacks, `jnp.linalg.eig`). Use
             `define_directional_derivative`.

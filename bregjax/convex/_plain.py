@@ -1,6 +1,6 @@
 """A plain JAX function as a convex function.
 
-At a kink the remainder by the gradient is too small. Of f = Σ|x_i| at y = 0 and x = 3
+At a kink the remainder by the gradient is too small. For f = Σ|x_i| at y = 0 and x = 3
 JAX's gradient is 0, so that f(3) − f(0) − 0 = 3; the one-sided derivative f'(0; −3) = 3
 adds what is missing: B(3, 0) = 6.
 """

@@ -2,7 +2,7 @@
 
 Their divergences follow Definition 2.1 of the paper in closed form, exact up to one
 rounding: by Proposition 2.3 B_f(x, y) = f(x) − min of ⟨g, x⟩ over the subgradients g at
-y, which are the convex hull of a few signs or unit vectors. Of the max norm, at
+y, which are the convex hull of a few signs or unit vectors. For the max norm, at
 y = (1, −1) they are the hull of (1, 0) and (0, −1): for x = (2, 0) the products are 2
 and 0, and B(x, y) = 2 − 0 = 2.
 """

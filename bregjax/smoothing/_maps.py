@@ -4,7 +4,7 @@ A map is affine on statistics and is applied once, to the leaves; means of leave
 carry the map through every union. The arrays of a map are leaves of a pytree and
 differentiate; `constraints` says what they must satisfy, and tuning keeps them to it.
 
-Of the counts τ₀ = (1, 0, 0) and the centre z = (⅓, ⅓, ⅓), `Mixing` with α = 0.3 gives
+For the counts τ₀ = (1, 0, 0) and the centre z = (⅓, ⅓, ⅓), `Mixing` with α = 0.3 gives
 (0.8, 0.1, 0.1), `Adding` with α = 0.3 gives (1.1, 0.1, 0.1), and `PseudoCount` with
 n₀ = 3 gives a leaf of weight 1 the weight 4 and the statistic (0.5, 0.25, 0.25).
 

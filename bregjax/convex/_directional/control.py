@@ -161,7 +161,7 @@ def _settle(
 
 
 def scan_rule(walk: Walk, doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
-    """The same scan over values and slopes."""
+    """Run the same scan over values and slopes."""
     closed = eqn.params["jaxpr"]
     num_consts, num_carry = _scan_split(eqn, closed.jaxpr)
     split = num_consts + num_carry
@@ -198,7 +198,7 @@ def scan_rule(walk: Walk, doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list
 
 
 def while_rule(walk: Walk, doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
-    """The same loop over values and slopes, as long as the predicate holds for τ > 0.
+    """Run the same loop over values and slopes, while the predicate holds for τ > 0.
 
     The predicate is evaluated in the body, where its doubts can be recorded. A loop
     whose predicate has batch axes (of a function under vmap) runs until the predicate

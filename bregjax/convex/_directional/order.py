@@ -1,8 +1,8 @@
 """Rules for primitives that order many values: reductions, sorts, windows.
 
-Of x = (1, 1, 0) along v = (2, 3, 9): the two ones tie, and the larger slope decides for
-small τ > 0. max has the slope 3, argmax is 1, and sort takes the entries in the order
-2, 0, 1, with the slopes 9, 2 and 3.
+For x = (1, 1, 0) along v = (2, 3, 9) the two ones tie, and the larger slope decides
+for small τ > 0: max has the slope 3, argmax is 1, and sort takes the entries in the
+order 2, 0, 1, with the slopes 9, 2 and 3.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Rules for order and sign: max, min, abs, comparisons, select.
 
-Of a = (1, 2, 0) and b = (1, 2, 6), value, slope and bend, values and slopes tie: max is
-(1, 2, 6), and a < b is True for small τ > 0 though it is False at τ = 0. If the bend of
-b were unknown (NaN), the comparison would be undecided.
+For a = (1, 2, 0) and b = (1, 2, 6), value, slope and bend, values and slopes tie: max
+is (1, 2, 6), and a < b is True for small τ > 0 though a < b is False at τ = 0. If the
+bend of b were unknown (NaN), the comparison would be undecided.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,12 +24,12 @@ from bregjax.convex._directional.ray import (
 Rule = Callable[[Doubts, Any, Sequence[Ray]], list[Ray]]
 
 
-def _extremum(pick: Callable, ahead: Callable, a: Ray, b: Ray) -> Ray:
-    """The ray that is larger (or smaller) for small τ > 0."""
+def _extremum(pick: Callable, wins: Callable, a: Ray, b: Ray) -> Ray:
+    """The larger (or smaller) ray for small τ > 0; `wins` is the strict comparison."""
     value = pick(a.value, b.value)
     if not (a.is_active or b.is_active):
         return Ray(value)
-    a_first, b_first = ahead(a.value, b.value), ahead(b.value, a.value)
+    a_first, b_first = wins(a.value, b.value), wins(b.value, a.value)
 
     def chosen(of_a: Array, of_b: Array, at_tie: Array) -> Array:
         return jnp.where(a_first, of_a, jnp.where(b_first, of_b, at_tie))
@@ -42,9 +42,9 @@ def _extremum(pick: Callable, ahead: Callable, a: Ray, b: Ray) -> Ray:
     def bend() -> Array:
         bend_a, bend_b = a.second(), b.second()
         second = jnp.where(
-            ahead(slope_a, slope_b),
+            wins(slope_a, slope_b),
             bend_a,
-            jnp.where(ahead(slope_b, slope_a), bend_b, pick(bend_a, bend_b)),
+            jnp.where(wins(slope_b, slope_a), bend_b, pick(bend_a, bend_b)),
         )
         return chosen(bend_a, bend_b, second)
 

@@ -86,7 +86,7 @@ def _dilated(matrix: Array) -> Array:
 
 
 def _svd_rule(doubts, eqn, rays):
-    """The JVP; where singular values coincide or vanish, only their slopes.
+    """Slopes by the JVP; where singular values coincide or vanish, of these alone.
 
     The singular values of diag(1, 1) along diag(1, −3) have the slopes 1 and −3, and
     their sum has −2; those of the zero matrix along diag(1, −3) have 3 and 1.

@@ -14,7 +14,7 @@ decided here, once, from
 4. the rounding of f itself, measured around the point. The rounding of <y, θ> is left
    out: <y, θ> is computed in twice the precision.
 
-Of f = exp at θ = 0.7 for y = 2: r = −0.013753, H = 2.013753, λ² = 9.392e-5. The value
+For f = exp at θ = 0.7 for y = 2: r = −0.013753, H = 2.013753, λ² = 9.392e-5. The value
 2 θ − e^θ = −0.613753 is λ²/2 = 4.7e-5 below f*(2) = 2 log 2 − 2 = −0.613706.
 """
 

@@ -1,6 +1,6 @@
 """Which coordinates of θ the Hessian of ψ couples, from Hessians at a few points.
 
-Of ψ = e^θ₀ + log(e^θ₁ + e^θ₂), counted from 0, all Hessians have zeros between 0 and
+For ψ = e^θ₀ + log(e^θ₁ + e^θ₂), counted from 0, all Hessians have zeros between 0 and
 {1, 2}, and vanish along (0, 1, 1): the groups are (0,) and (1,), and the overcomplete
 coordinate 2 is left out.
 """

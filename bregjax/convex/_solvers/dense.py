@@ -9,7 +9,7 @@ The component of a residual along these directions is removed by s ← s − QQ�
 scaled residual s = D⁻¹r. This projection is oblique in r: the orthogonal projection
 would add eps·max|r| to each component, more than means far below eps·max|y|.
 
-Of f = log(e^θ₁ + e^θ₂) at 0: H = ¼ [[1, −1], [−1, 1]], D = ½ I, N = Q = (1, 1)/√2 and
+For f = log(e^θ₁ + e^θ₂) at 0: H = ¼ [[1, −1], [−1, 1]], D = ½ I, N = Q = (1, 1)/√2 and
 C + QQᵀ = [[1.5, −0.5], [−0.5, 1.5]] with the eigenvalues 1 and 2. For y = (¾, ¼) the
 residual is (¼, −¼), the Newton step (½, −½) and λ² = ¼; the solution is ½ (log 3)
 (1, −1) = (0.55, −0.55).

@@ -313,14 +313,14 @@ def _feel(
 ) -> tuple[Walls, Direction, Array]:
     """Find coordinates that ran into a wall, or the step that pushes held ones on."""
     near = jnp.isfinite(wall)
-    ahead = jnp.where(near, wall * way.step, 0)
+    to_wall = jnp.where(near, wall * way.step, 0)
     final = push & (walls.rounds >= thresholds.WALL_ROUNDS)
-    moves = jnp.where(final, walls.span, ahead)
+    moves = jnp.where(final, walls.span, to_wall)
     rounds = jnp.where(near, 1, 0)
     rounds = jnp.where(final, thresholds.BISECTIONS_TO_WALL, rounds)
     free, blocked = free_way(f, point.theta, moves, rounds)
     hit = near & (free != moves)
-    found = jnp.where(hit, ahead - length * way.step, 0)
+    found = jnp.where(hit, to_wall - length * way.step, 0)
     span = jnp.where(walls.held & ~push, walls.span, found)
     walls = walls._replace(
         span=jnp.where(final, blocked - free, span),

@@ -8,8 +8,9 @@ columns of a matrix B*, as BᵀHB with the products H b_j by forward differentia
 keeps both variances. Once B whitens the Hessian of a near point all variances are near
 1, and the error left is the rounding of θ, y and ∇f, some κ·eps.
 
-Of f = ½ (θ₁ + θ₂)² + ½ 1e-8 (θ₁ − θ₂)² in float32 all entries of the Hessian are 1, and
-the variance along (1, −1) is lost; with B = [[1, 1], [1, −1]] BᵀHB is diag(4, 4e-8).
+For f = ½ (θ₁ + θ₂)² + ½ 1e-8 (θ₁ − θ₂)² in float32 all entries of the Hessian are 1,
+and the variance along (1, −1) is lost; with B = [[1, 1], [1, −1]] the matrix BᵀHB is
+diag(4, 4e-8).
 """
 
 from typing import NamedTuple

@@ -1,6 +1,6 @@
 """The length of a Newton step, by bracketing on the slope.
 
-Of f = exp at 0 and y = 100 the step is 99 and λ² = 9801. The lengths tried, with the
+For f = exp at 0 and y = 100 the step is 99 and λ² = 9801. The lengths tried, with the
 slope over λ², which is −1 at 0: 1 (1e41, too long); 0.1, the geometric mean of 1 and
 the cautious length 1 / (1 + λ) = 0.01 (200, too long); 0.032 (−0.78, too short); 0.056
 (1.6, too long, and less than twice 0.032). The step ends at 0.032, θ = 3.13.

@@ -24,7 +24,7 @@ from bregjax.convex._solvers.walls import at_edge
 def minimise(
     f: FlatFunction, start: Array, warm: Array, y: Array, max_steps: int
 ) -> FlatSolution:
-    """Solve ∇f(θ) = y from `warm`; `start` tells the overcomplete directions."""
+    """Solve ∇f(θ) = y from `warm`, with overcomplete directions found at `start`."""
     eps = jnp.finfo(y.dtype).eps
     begin = measure(f, start, first_frame(jnp.zeros((y.size, y.size), y.dtype)))
     anchor = begin.gradient
@@ -60,7 +60,7 @@ def minimise(
     # The decrement by the Hessians around the point must be small too: a y inside would
     # have been solved. A NaN, where a Hessian without curvature has no factor, says
     # nothing, nor does a decrement that a rounding makes; where the last steps are
-    # spoilt, the least decrement tells how much was left to gain.
+    # spoilt, the least decrement says how much was left to gain.
     seen, blur = state.look.decrement, state.look.blur
     last = jnp.where(spoilt, state.course.best, decrement)
     at_limit = jnp.fmax(last, jnp.where(seen <= blur, last, seen)) <= limit
@@ -112,7 +112,7 @@ def _rays(
     drift = jnp.where(far > thresholds.ADRIFT * jnp.max(far), ray, 0)
     variances = diagonal(state.point.curvature)
     still = variances * escape**2 < thresholds.SPENT * jnp.finfo(y.dtype).eps ** 0.5
-    # `_sparse`: a coordinate that is 0 but for rounding has not gone far.
+    # `_sparse`: a coordinate that is 0 but for rounding has not moved far.
     spent = _sparse(jnp.where(still & ~state.frame.fitted, escape, 0))
     trend = _coarse(jnp.where(jnp.isfinite(state.course.trend), state.course.trend, 0))
     rays = [escape, ray, check.residual, _sparse(ray), drift, spent, trend]

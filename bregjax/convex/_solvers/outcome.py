@@ -80,7 +80,7 @@ def inner_product(left: Array, right: Array) -> tuple[Array, Array]:
     """<left, right> as the unevaluated sum of two numbers, accurate to eps².
 
     By Dekker's product and Knuth's sum: where the products nearly cancel, the roundings
-    of the plain sum are those of Σ|y_i θ_i|, far above those of the result. Of (1e4,
+    of the plain sum are those of Σ|y_i θ_i|, far above those of the result. For (1e4,
     −1e4) and (1.0001, 1) in float32 the plain sum is 1; the pair is 1 and 0.000166, as
     1.0001 is 1.0001000166 there.
 

@@ -28,7 +28,7 @@ is
 - *spent*: λ² is below rounding of ψ(θ) and ⟨τ, θ⟩. Iterates that drift towards a
   boundary (a count of zero) never settle, but gain 1/e of the last gain each step.
 
-Of ψ(θ) = e^θ₁ + log(e^θ₂ + e^θ₃) the groups are {1} and {2}: nothing couples θ₁ with
+For ψ(θ) = e^θ₁ + log(e^θ₂ + e^θ₃) the groups are {1} and {2}: nothing couples θ₁ with
 the others, and θ₃ is overcomplete. From 0, for τ = (2, ¾, ¼), in float64:
 
     step   θ₁        θ₂        λ² before the step   H₁₁ before the step
@@ -296,7 +296,7 @@ def _move(
     steady = jnp.all((change <= eps**STEADY * lanes.variances) & ~flat, axis=0)
     solved = full & newton.proven & (decrement <= eps**DECREMENT)
     solved = solved & (size <= eps ** (ROUNDING - 1) * jnp.maximum(1, jnp.abs(value)))
-    # Where variances still fall the decrement alone tells how much is left to gain.
+    # Where variances still fall the decrement alone says how much is left to gain.
     spent = decrement <= eps * (size - 1)
     return (
         Lanes(

@@ -4,7 +4,7 @@ One gradient serves all coordinates, and its derivative along ones is the diagon
 the Hessian. Each coordinate has its own bracket, its own test of convergence and its
 own verdict, and freezes when done. O(n) time and memory a step.
 
-Of f = −log(−θ) on θ < 0, y = 10 and a start at −1: f′ = 1 < 10, so −1 is the low end.
+For f = −log(−θ) on θ < 0, y = 10 and a start at −1: f′ = 1 < 10, so −1 is the low end.
 The logarithmic step log 10 leads to 1.3026, where f is not finite: the high end. The
 middles of the bracket are next: 0.1513 (another high end) and −0.4244, where f′ = 2.36
 (a low end). Steps lead to −0.1365, −0.0940 (f′ = 10.64, a high end), −0.0998 and −0.1.
@@ -143,7 +143,7 @@ def _loop(
         value, slope, curvature = slopes(state.trial, state.slope != 0)
         up = state.trial > state.theta
         moved = state.trial != state.theta
-        # f′ rises with θ: a slope that falls tells that the domain was left silently.
+        # f′ rises with θ: a slope that falls means that the domain was left silently.
         rise = (slope - state.slope) * jnp.where(up, 1, -1)
         slack = thresholds.FELL * eps * (jnp.abs(slope) + jnp.abs(state.slope))
         good = jnp.isfinite(slope) & (~moved | (rise >= -slack))
@@ -223,7 +223,7 @@ def _step(y: Array, slope: Array, curvature: Array) -> Array:
 
     The f′ of a cumulant is often near exponential; then one step on the logarithm is
     enough, where the plain step from far below overflows, and from far above gains 1
-    each time. Of f = exp at 0 and y = 2 the step is log 2, the plain step would be 1.
+    each time. For f = exp at 0 and y = 2 the step is log 2, the plain step would be 1.
     """
     residual = y - slope
     alike = jnp.sign(y) * jnp.sign(slope) > 0

@@ -22,7 +22,7 @@ LOOKS = 2  # Hessians measured around the last point
 SATURATED = 1e-4  # a step by which a variance falls by more is refused
 SHORTER = 8  # how much shorter the next step tried is
 SHORTEST = 2.0**-40  # a step this short is not shortened any more
-MOVED = 0.25  # a shorter step tells nothing of how much variances change
+MOVED = 0.25  # a shorter step shows nothing of how much variances change
 FULL_STEP = 0.9  # a longer step should have lowered λ², or f is a logarithm
 CRAMPED = 0.1  # a shorter step has been cut
 
@@ -37,9 +37,9 @@ CUT = 16  # how much shorter a step is where even the cautious length is too lon
 # Walls.
 WALL_SHARE = 0.75  # of the way to a point where f is not finite, while f still falls
 STEEP = 4  # growth of a variance over WALL_SHARE: at more the edge is no wall
-WALL_STEPS = 8  # after which held coordinates are let go
+WALL_STEPS = 8  # steps after which held coordinates are let go
 WALL_ROUNDS = 2  # times that held coordinates are let go before they are pushed
-BISECTIONS_TO_WALL = 64
+BISECTIONS_TO_WALL = 64  # halvings of the way to the wall in the last round
 
 # Convergence and drift.
 QUIET = 64  # roundings of the slope along the ray: λ² below it is noise
@@ -48,7 +48,7 @@ EXHAUSTED = 1  # ε³·(|f| + Σ|y_i θ_i|): a drift that gains less is over
 INVISIBLE = 1  # ε²·(|f| + Σ|y_i θ_i|): λ² below it needs no better coordinates
 PROGRESS = 0.7  # of the least or last λ²: above it is no progress
 PEAK_SHARE = 1  # ε^¾ of the largest λ²: a smaller λ² is not a logarithm's
-MAX_STEADY = 8  # steps with the same λ² are counted no farther
+MAX_STEADY = 8  # largest count of steps with the same λ²
 LOGARITHMIC = 2  # more full steps with the same λ² than without: f* may be infinite
 IDLE_STEPS = 3  # steps without progress at the floor of rounding
 SETTLED = 0.25  # relative change of a variance: more, and the iterates still travel

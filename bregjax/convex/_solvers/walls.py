@@ -7,16 +7,16 @@ other coordinates have arrived. So, as in an active-set method, a coordinate tha
 into a wall is held: its residual counts as zero and its variance as 1. It is released
 once its residual turns inwards.
 
-A wall is told from the edge of a steep domain, towards which the gradient grows without
-bound, by the curvature: three quarters of the way to a wall it has hardly grown. When
-nothing else is left to do, or after some steps, the held coordinates are let go, and
-may run into the wall again nearer to it, where a steep edge would be seen. After two
-such rounds they are pushed on to the wall, and the other coordinates are solved again.
+Towards the edge of a steep domain the gradient grows without bound, and the curvature
+with it; three quarters of the way to a wall the curvature has hardly grown. When no
+other coordinate moves any more, or after some steps, the held coordinates are let go,
+and may run into the wall again nearer to it, where a steep edge would be seen. After
+two such rounds they are pushed on to the wall, and the others are solved again.
 
 Coordinates are held one by one, which is right where the domain is a product near the
 point. `at_edge` checks that; where it is not the solve stalls.
 
-Of θ²/2 on |θ| ≤ 1 at y = 1.5, from 0: the Newton step of 1.5 meets the wall, and the
+For θ²/2 on |θ| ≤ 1 at y = 1.5, from 0: the Newton step of 1.5 meets the wall, and the
 first point is 0.9487, where the coordinate is held. Let go, it comes to 0.9831 and then
 to 0.9993; then it is pushed to 1, and f*(1.5) = 1.5 − 0.5 = 1.
 """
@@ -40,7 +40,7 @@ class Walls(NamedTuple):
     pull: Array  # residual of a held coordinate
     age: Array  # steps since the last coordinate was held
     rounds: Array  # how often held coordinates have been let go
-    pushed: Array  # whether held coordinates are as near the wall as can be told
+    pushed: Array  # whether held coordinates are as near the wall as rounding allows
 
 
 def no_walls(theta: Array) -> Walls:
