@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import conjugate_cases as cases
 
 from bregjax._result import Result
-from bregjax.convex.conjugation import conjugate
+from bregjax.convex import conjugate
 
 
 def rows(bits, methods):

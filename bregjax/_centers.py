@@ -12,7 +12,7 @@ from bregjax._geometry import FunctionGeometry, Geometry
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.clusters.moments import CentredStatistics, Moments
-from bregjax.convex.base import ConvexFunction
+from bregjax.convex import ConvexFunction
 from bregjax.families import Family
 from bregjax.smoothing import Adding, Blur, Mixing, PseudoCount, StatisticMap
 

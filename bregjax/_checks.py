@@ -34,27 +34,27 @@ def is_concrete(tree: PyTree) -> bool:
 
 
 def is_under_jit() -> bool:
-    """Whether a caller's program is being traced: what is computed becomes its part."""
+    """Whether a caller's program is being traced, and takes up computations."""
     return not is_concrete(jax.lax.add(np.float32(0), np.float32(0)))
 
 
 def known_values() -> contextlib.AbstractContextManager:
-    """Compute with values, also while a caller's `jit` is traced.
+    """Compute with values inside this context, also while a caller's `jit` is traced.
 
-    Known arrays are constants of the caller's program; without this, what is computed
-    from them would become part of it.
+    Known arrays are constants of the caller's program; outside of the context
+    computations from them would become part of the program.
     """
-    # While it holds constants are evaluated one by one wherever a program is traced,
-    # which takes seconds: not unless it is needed.
+    # Within JAX's context constants are evaluated one by one wherever a program is
+    # traced, which takes seconds: entered only where a caller's program is traced.
     return (
         jax.ensure_compile_time_eval() if is_under_jit() else contextlib.nullcontext()
     )
 
 
 def values_behind(tree: PyTree) -> PyTree | None:
-    """The tree with the values of its leaves, also where `jax.grad` follows them.
+    """The tree with the values of its leaves, also where `jax.grad` traces them.
 
-    None inside `jit` and `vmap`, where they are unknown.
+    None inside `jit` and `vmap`, where values are unknown.
     """
     if is_concrete(tree):
         return tree
@@ -75,8 +75,8 @@ def values_behind(tree: PyTree) -> PyTree | None:
 def float_array(values: DataLike, name: str = "x") -> Array:
     """Concrete values as a float64 NumPy array, traced ones as a JAX array of floats.
 
-    A small computation on concrete values then keeps all its digits whether or not
-    JAX's 64-bit mode is on.
+    A small computation on concrete values then keeps all its digits, whether JAX's
+    64-bit mode is on or off.
 
     Raises:
         ValueError: At the first entry that is no number, or hidden by a mask.
@@ -92,10 +92,10 @@ def float_array(values: DataLike, name: str = "x") -> Array:
 
 
 def as_key(key_or_seed: ArrayLike) -> Array:
-    """A JAX key as it is, or the key of an integer.
+    """A JAX key as it is, or the key made from an integer.
 
     Raises:
-        TypeError: If it is neither.
+        TypeError: If the argument is neither.
     """
     dtype = jnp.result_type(key_or_seed) if hasattr(key_or_seed, "dtype") else None
     if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
@@ -109,11 +109,11 @@ def as_key(key_or_seed: ArrayLike) -> Array:
 
 
 def check_count(name: str, value: SupportsIndex, largest: int, what: str) -> int:
-    """The integer from 1 to `largest`, the number of `what`.
+    """Return the value as an integer from 1 to `largest`, the number of `what`.
 
     Raises:
-        ValueError: If it is not from 1 to that.
-        TypeError: If it is no integer.
+        ValueError: If the integer is below 1 or above `largest`.
+        TypeError: If the value is no integer.
     """
     try:
         count = operator.index(value)
@@ -183,7 +183,7 @@ def check_support(
 
 
 def check_weights(weights: DataLike, num_points: int) -> None:
-    """Raise ValueError unless there is one positive finite weight a point."""
+    """Raise ValueError unless each point has one positive finite weight."""
     if np.shape(weights) != (num_points,):
         raise ValueError(
             f"`weights` must have shape ({num_points},), one weight a row of `x`; got "

@@ -11,7 +11,7 @@ from bregjax._typing import Array, ArrayLike
 from bregjax.convex import ConvexFunction
 from bregjax.convex._plain import as_convex_function
 
-# A pairwise block holds about this many differences of coordinates at once.
+# Differences of coordinates that a block of pairs holds at once: 16 MB in float32.
 _BLOCK_ENTRIES = 2**22
 
 
@@ -20,30 +20,32 @@ def bregman_divergence(
 ) -> Array:
     """Bregman divergence B_f(x, y) = f(x) − f(y) + f'(y; y − x).
 
-    The gap at x between f and its linearisation at y. f'(y; v) is the one-sided
-    derivative along v, taken towards y − x: f need not be differentiable, and
-    B_f(·, y) is convex and at least 0. At a kink it is the largest of the gaps that the
-    subgradients at y leave (Proposition 2.3): for |·|, B(x, 0) = 2|x|.
+    B_f(x, y) is the gap at x between f and its linearisation at y. f'(y; v) is the
+    one-sided derivative along v, taken towards y − x: f need not be differentiable, and
+    B_f(·, y) is convex and at least 0. At a kink B_f(x, y) is the largest of the gaps
+    that the subgradients at y leave (Proposition 2.3): for |·|, B(x, 0) = 2|x|.
 
     Where f is differentiable at y the value keeps its relative accuracy however near x
     is to y, up to the rounding of x − y.
 
     Args:
-        f: Convex function: of the stock, or a plain function of one vector `[n]` →
-            scalar in `jax.numpy`, which is +inf outside its domain.
+        f: Convex function: one of `bregjax.convex`, or a plain function of one vector
+            `[n]` → scalar in `jax.numpy`, which is +inf outside its domain.
         x: Points, shape `[..., *event]`.
         y: References, shape `[..., *event]`; leading axes broadcast against `x`.
 
     Returns:
         Divergences, shape `[...]`, at least 0, in the units of f (nats for entropies).
         +inf where x or y is outside the domain, and where the ray from x through y
-        leaves it at y. For functions of the stock, derivatives are taken by x and y.
+        leaves the domain at y. Derivatives of the functions of `bregjax.convex` are
+        taken by x and y.
 
     Raises:
         ValueError: If the event axes differ or the leading ones do not broadcast; for a
             plain f outside `jit` also where its one-sided derivative is not decided.
 
     Examples:
+        >>> import jax.numpy as jnp
         >>> from bregjax.convex import L1Norm
         >>> print(bregman_divergence(L1Norm(), jnp.array([3.0]), jnp.array([0.0])))
         6.0
@@ -61,10 +63,10 @@ def gordon_divergence(
 ) -> Array:
     """Gordon's divergence D_f(x, g) = f(x) + f*(g) − ⟨g, x⟩ ≥ 0.
 
-    It is 0 exactly where g is a subgradient of f at x (Fenchel–Young). B_f(x, y) is the
-    largest D_f(x, g) over the subgradients g at y.
+    D_f(x, g) is 0 exactly where g is a subgradient of f at x (Fenchel–Young). B_f(x, y)
+    is the largest D_f(x, g) over the subgradients g at y.
 
-    The terms are added as they stand: the error is that of the largest.
+    The terms are added as they stand: the error is a rounding of the largest term.
 
     Args:
         f: Convex function.
@@ -78,6 +80,16 @@ def gordon_divergence(
 
     Raises:
         ValueError: If the shapes do not agree.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bregjax._divergences import gordon_divergence
+        >>> from bregjax.convex import SquaredNorm
+        >>> x = jnp.array([1.0, 2.0])
+        >>> print(gordon_divergence(SquaredNorm(), x, x))
+        0.0
+        >>> print(gordon_divergence(SquaredNorm(), x, jnp.array([1.0, 0.0])))
+        2.0
 
     References:
         Gordon (1999); Telgarsky and Dasgupta (2012), Remark 2.4.
@@ -95,10 +107,10 @@ def gordon_divergence(
 def pairwise_bregman_divergence(
     f: ConvexFunction | Callable[[Array], Array], x: ArrayLike, y: ArrayLike
 ) -> Array:
-    """B_f(x_i, y_j) of all pairs.
+    """Bregman divergences B_f(x_i, y_j) of all pairs.
 
     Time O(k m) divergences; memory O(k m) for the result and about 4 million entries
-    for the differences, rows of `x` being taken in blocks.
+    for the differences, as rows of `x` are taken in blocks.
 
     Args:
         f: Convex function, as for `bregman_divergence`.
@@ -110,6 +122,15 @@ def pairwise_bregman_divergence(
 
     Raises:
         ValueError: If `x` or `y` is not a list of points, or the event axes differ.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bregjax._divergences import pairwise_bregman_divergence
+        >>> from bregjax.convex import SquaredNorm
+        >>> x = jnp.array([[0.0], [1.0]])
+        >>> print(pairwise_bregman_divergence(SquaredNorm(), x, x))
+        [[0.  0.5]
+         [0.5 0. ]]
     """
     event_ndim = f.event_ndim if isinstance(f, ConvexFunction) else 1
     for name, points in (("x", x), ("y", y)):
@@ -135,8 +156,9 @@ def bregman_centroid(
 ) -> Array:
     """The point that minimises the total divergence to, or from, weighted points.
 
-    Right: argmin over c of Σ w_i B_f(x_i, c), the weighted mean whatever f is. Left:
-    argmin over c of Σ w_i B_f(c, x_i), the dual mean ∇f*(Σ w_i ∇f(x_i) / Σ w_i).
+    The right centroid is argmin over c of Σ w_i B_f(x_i, c), the weighted mean whatever
+    f is; the left one is argmin over c of Σ w_i B_f(c, x_i), the dual mean
+    ∇f*(Σ w_i ∇f(x_i) / Σ w_i).
 
     Args:
         f: Convex function.
@@ -150,9 +172,19 @@ def bregman_centroid(
     Raises:
         ValueError: If the shapes do not agree, or `side` is neither.
 
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bregjax._divergences import bregman_centroid
+        >>> from bregjax.convex import NegativeEntropy
+        >>> x = jnp.array([[1.0], [4.0]])
+        >>> print(bregman_centroid(NegativeEntropy(), x))
+        [2.5]
+        >>> print(bregman_centroid(NegativeEntropy(), x, side="left"))
+        [2.]
+
     References:
-        Banerjee, Merugu, Dhillon and Ghosh (2005), Proposition 1, for the right one;
-        by duality, B_f(c, x) = B_f*(∇f(x), ∇f(c)), for the left.
+        Banerjee, Merugu, Dhillon and Ghosh (2005), Proposition 1, for the right
+        centroid; by duality, B_f(c, x) = B_f*(∇f(x), ∇f(c)), for the left one.
     """
     x, weights = _weighted(f, x, weights)
     if side == "right":
@@ -165,10 +197,10 @@ def bregman_centroid(
 def bregman_information(
     f: ConvexFunction, x: ArrayLike, weights: ArrayLike | None = None
 ) -> Array:
-    """Σ w_i B_f(x_i, μ) with μ the weighted mean: what one centroid cannot explain.
+    """Bregman information Σ w_i B_f(x_i, μ), μ the weighted mean.
 
-    For any y, Σ w_i B_f(x_i, y) is this plus (Σ w_i) B_f(μ, y), if f is relatively
-    differentiable.
+    It is the part of Σ w_i B_f(x_i, y) that no y can explain: for any y that sum is the
+    information plus (Σ w_i) B_f(μ, y), if f is relatively differentiable.
 
     Args:
         f: Convex function.
@@ -180,6 +212,13 @@ def bregman_information(
 
     Raises:
         ValueError: If the shapes do not agree.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bregjax._divergences import bregman_information
+        >>> from bregjax.convex import SquaredNorm
+        >>> print(bregman_information(SquaredNorm(), jnp.array([[0.0], [4.0]])))
+        4.0
 
     References:
         Telgarsky and Dasgupta (2012), Definition 3.2 and Lemma 3.5.
@@ -225,9 +264,9 @@ def _weighted(
 
 
 def _mean(x: Array, weights: Array) -> Array:
-    """Weighted mean over the first axis; a weight of 0 drops its point, whatever it is.
+    """Weighted mean over the first axis; a weight of 0 drops its point, NaN or not.
 
-    Taken as a sum of shares of the total, it stays inside the hull up to rounding.
+    As a sum of shares of the total weight the mean is inside the hull up to rounding.
     """
     share = (weights / jnp.sum(weights)).reshape((-1,) + (1,) * (x.ndim - 1))
     return jnp.sum(jnp.where(share == 0, 0, share * x), 0)

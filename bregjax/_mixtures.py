@@ -1,4 +1,8 @@
-"""Sums of likelihoods of which some, or all, are 0."""
+"""Sums of likelihoods of which some, or all, are 0.
+
+For the terms (−inf, 0, log 3), the likelihoods 0, 1 and 3, the total is log 4 and the
+shares are 0, ¼ and ¾; the first term has no derivative, whatever its own slope.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -13,10 +17,10 @@ __all__ = ["log_total", "shares_of"]
 def log_total(terms: Array) -> Array:
     """log Σ_k exp(terms_k), scalar, of terms `[k]` that may be −inf.
 
-    Derivatives are Σ_k share_k dterms_k with `shares_of`; a term of −inf among finite
-    ones has none, whatever its own slope. Where all are −inf each counts alike: the
-    slopes of terms that are −inf for a mean on its boundary are ±inf, and so is the
-    sum.
+    The derivative is Σ_k share_k dterms_k with `shares_of`; a term of −inf among finite
+    terms adds nothing to it, whatever its own slope. Where all terms are −inf each has
+    the same share: the slopes of terms that are −inf for a mean on its boundary are
+    ±inf, and so is their sum.
     """
     return logsumexp(terms)
 

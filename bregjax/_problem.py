@@ -12,8 +12,8 @@ from bregjax._geometry import FunctionGeometry, Geometry
 from bregjax._inputs import check_table
 from bregjax._pytree import in_words, register_pytree
 from bregjax._typing import Array, DataLike
+from bregjax.convex import ConvexFunction
 from bregjax.convex._plain import as_convex_function
-from bregjax.convex.base import ConvexFunction
 from bregjax.families import named_family
 from bregjax.smoothing import StatisticMap
 

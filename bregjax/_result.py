@@ -1,4 +1,4 @@
-"""What a solver says of its answer."""
+"""Codes of numerical solvers, with a sentence for each."""
 
 import enum
 
@@ -10,7 +10,12 @@ from bregjax._typing import ArrayLike
 class Result(enum.IntEnum):
     """Code that travels with the answer of a numerical solver.
 
-    Inside traced code it is an int32 array; `Result(int(code))` names it again.
+    Inside traced code the code is an int32 array; `Result(int(code))` names it.
+
+    Examples:
+        >>> from bregjax.convex import Result
+        >>> print(Result(2).name, Result.INVALID.sentence)
+        OUTSIDE The point holds NaN or inf.
     """
 
     CONVERGED = 0
@@ -51,7 +56,7 @@ _SENTENCES = {
 
 
 def describe(codes: ArrayLike) -> str:
-    """One sentence for each code that occurs, the number of times it does first."""
+    """One sentence for each code that occurs, after the number of its occurrences."""
     values, counts = np.unique(np.asarray(codes), return_counts=True)
     return " ".join(
         f"{count} × {Result(int(value)).name}: {Result(int(value)).sentence}"

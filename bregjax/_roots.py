@@ -1,4 +1,8 @@
-"""Roots R of positive definite matrices Σ = RᵀR, which hold digits that Σ has lost."""
+"""Roots R of positive definite matrices Σ = RᵀR, which hold digits that Σ has lost.
+
+For R = [[1, 1], [0, 1e-9]] the matrix Σ has the entries 1, 1, 1 and 1 + 1e-18, and is
+singular in float64. The diagonal of R gives log det Σ = 2 log 1e-9 = −41.4465.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -11,13 +15,13 @@ __all__ = ["cholesky_by_root", "log_det_of_factor", "root_of_rows"]
 
 
 def root_of_rows(rows: Array) -> Array:
-    """The upper triangular R with a diagonal ≥ 0 and RᵀR = AᵀA, by QR.
+    """The upper triangular R with diagonal ≥ 0 and RᵀR = AᵀA, by QR.
 
     Args:
         rows: A, `[..., n, d]` with n ≥ d.
 
     Returns:
-        `[..., d, d]`, good to eps times the norms of columns of A.
+        R, `[..., d, d]`, good to eps times the norms of the columns of A.
     """
     root = jnp.linalg.qr(rows, mode="r")
     diagonal = jnp.diagonal(root, axis1=-2, axis2=-1)
@@ -26,10 +30,10 @@ def root_of_rows(rows: Array) -> Array:
 
 @jax.custom_jvp
 def cholesky_by_root(covariance: Array, root: Array) -> Array:
-    """The Cholesky factor L of Σ, with the digits of a root of it.
+    """The Cholesky factor L = Rᵀ of Σ, with the digits of its root R.
 
-    Derivatives are those of L as a function of Σ, dL = L Φ(L⁻¹ dΣ L⁻ᵀ) with Φ the lower
-    triangle and half the diagonal; the root has none of its own.
+    Derivatives are those of L as a function of Σ, dL = L Φ(L⁻¹ dΣ L⁻ᵀ), Φ the lower
+    triangle with half of the diagonal; no derivative goes through the root.
 
     Args:
         covariance: Σ, `[..., d, d]`.

@@ -12,7 +12,6 @@ from bregjax.convex import (
     Burg,
     BurgConjugate,
     ConvexFunction,
-    Exponential,
     L1Norm,
     LogDeterminantConjugate,
     Logistic,
@@ -32,6 +31,7 @@ from bregjax.convex import (
     SphereEntropy,
     SquaredNorm,
     Sum,
+    SumExp,
     Tilted,
     UnitBallIndicator,
 )
@@ -163,7 +163,7 @@ CONVEX: dict[str, ConvexCase] = {
         start=_ONES,
     ),
     "exponential": ConvexCase(
-        lambda: Exponential(0.3),
+        lambda: SumExp(0.3),
         _normal,
         lambda x: np.exp(x + 0.3).sum(-1),
         start=0 * _ONES,

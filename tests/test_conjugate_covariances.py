@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from bregjax._result import Result
+from bregjax.convex import conjugate
 from bregjax.convex._solvers.outcome import inner_product
-from bregjax.convex.conjugation import conjugate
 
 TOLERANCE = {4: 1e-5, 8: 1e-10}
 COUNTS = [15, pytest.param(150, marks=pytest.mark.slow)]

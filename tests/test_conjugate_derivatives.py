@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bregjax._pytree import register_pytree
-from bregjax.convex.conjugation import conjugate
+from bregjax.convex import conjugate
 
 
 def tilted(theta, params):

@@ -17,7 +17,7 @@ from own_potentials import diagonal_gaussian
 from scipy.special import xlogy
 
 from bregjax._result import Result
-from bregjax.convex.conjugation import conjugate
+from bregjax.convex import conjugate
 
 TOLERANCE = {4: 1e-5, 8: 1e-10}
 NB = families.negative_binomial

@@ -12,7 +12,6 @@ from bregjax.convex import (
     Affine,
     Burg,
     ConvexFunction,
-    Exponential,
     L1Norm,
     LogSumExp,
     Mahalanobis,
@@ -24,6 +23,7 @@ from bregjax.convex import (
     SimplexEntropy,
     SquaredNorm,
     Sum,
+    SumExp,
     Tilted,
     conjugate,
 )
@@ -334,7 +334,7 @@ def test_derivatives_by_the_leaves_of_a_function(x64):
     np.testing.assert_allclose(by_matrix.matrix, np.outer(x - y, x - y) / 2)
     by_factor = jax.grad(lambda f: f(x))(Scaled(Burg(), 2.0))
     assert float(by_factor.factor) == pytest.approx(float(Burg()(x)))
-    by_shift = jax.grad(lambda f: f.conjugate()(x))(Exponential(0.3))
+    by_shift = jax.grad(lambda f: f.conjugate()(x))(SumExp(0.3))
     assert float(by_shift.shift) == pytest.approx(-float(x.sum()))
     tilted = jax.grad(lambda f: f.conjugate()(-x))(Tilted(Burg(), 0.0 * x, 0.0))
     np.testing.assert_allclose(tilted.slope, -1 / x, rtol=1e-12)

@@ -8,7 +8,7 @@ from directional_cases import CONTINUOUS, DIRECTIONS, GENERIC, JUMPS, POINTS
 from jax import lax
 from jax.scipy.special import entr, xlogy
 
-from bregjax.convex.directional import (
+from bregjax.convex import (
     define_directional_derivative,
     directional_derivative,
 )

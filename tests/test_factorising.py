@@ -1,6 +1,6 @@
 """Factorisations of many matrices end: XLA on a CPU can lock up where two run at once.
 
-See `bregjax/hierarchy/_blocks.py` and `bregjax/convex/determinant.py`.
+See `bregjax/hierarchy/_blocks.py` and `bregjax/convex/_determinant.py`.
 """
 
 import subprocess

@@ -30,9 +30,7 @@ def test_structures_of_different_classes_differ():
         jax.tree.structure(make())
         for make in (convex.Burg, convex.SquaredNorm, convex.L1Norm, convex.Max)
     ]
-    structures += map(
-        jax.tree.structure, (convex.Exponential(), convex.NegativeEntropy())
-    )
+    structures += map(jax.tree.structure, (convex.SumExp(), convex.NegativeEntropy()))
     for k, structure in enumerate(structures):
         assert structures.index(structure) == k
 
@@ -50,6 +48,6 @@ def test_jit_never_takes_one_class_for_another():
 @pytest.mark.parametrize("x64", [False, True])
 def test_conjugates_of_different_functions_do_not_share_a_solver(x64):
     start, y = jnp.ones(2), jnp.array([1.5, 0.7])
-    for f in (convex.Exponential(0.0), convex.NegativeEntropy(0.0)):
+    for f in (convex.SumExp(0.0), convex.NegativeEntropy(0.0)):
         value = convex.conjugate(f, start)(y).value
         assert float(value) == pytest.approx(float(f.conjugate()(y)), rel=1e-5)

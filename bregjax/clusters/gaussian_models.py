@@ -19,7 +19,7 @@ from bregjax.clusters.moments import Form, Moments, pool, pool_along, scatter
 from bregjax.clusters.screens import Screen
 from bregjax.clusters.screens.full_gaussian import FullScreen
 from bregjax.clusters.screens.gaussian import DiagonalScreen, SphericalScreen
-from bregjax.convex.determinant import identity_remainder
+from bregjax.convex._determinant import identity_remainder
 
 __all__ = ["FullGaussianModel", "VarianceModel", "leaf_factors"]
 

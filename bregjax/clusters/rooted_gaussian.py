@@ -24,7 +24,7 @@ from bregjax.clusters.gaussian_models import leaf_factors
 from bregjax.clusters.merges import Merges
 from bregjax.clusters.moments import Moments, pool, pool_along
 from bregjax.clusters.screens import Screen
-from bregjax.convex.determinant import identity_remainder
+from bregjax.convex._determinant import identity_remainder
 
 __all__ = ["RootedGaussianModel", "RootedState"]
 

@@ -1,4 +1,4 @@
-"""Modified Bessel functions I_ν of any order ν ≥ −½, by what a sphere needs of them.
+"""Modified Bessel functions I_ν of any order ν ≥ −½: log, ratio and its derivative.
 
 With z = κ², in which all of them are analytic:
 
@@ -15,6 +15,10 @@ and its derivatives. Smaller orders follow by the recurrence I_{ν−1} = I_{ν+
 
     g_{ν−1} = 1 / (c + z g),   a_{ν−1} = (c − z a) / (c + z g)²,
     L_{ν−1} = L + log(1 + z g / c).
+
+For κ = 2 (z = 4) at ν = ³⁄₂, where c = 3: L = 0.379514, g = 0.180553, a = 0.147389. One
+step down, 1 / (3 + 4 g) = 0.268657, (3 − 4 a) / (3 + 4 g)² = 0.173978 and L + log(1 + 4
+g / 3) = 0.595220 are g, a and L at ν = ½, where L = log(sinh 2 / 2).
 
 References:
     DLMF, 10.41.3 (expansion), 10.41.9 (U_k) and 10.29.1 (recurrence).
@@ -34,16 +38,17 @@ from bregjax._typing import Array
 
 __all__ = ["bessel_parts", "log_bessel", "solve_mean_length"]
 
-# The least order of the expansion, and its number of terms, by precision. Measured
-# against 40 digits: half the order, and the last term is 2e-13 (float64), 2e-6 (32).
+# Numbers that decide, by precision. The least order of the expansion and the number of
+# its terms guard its error, measured against 40 digits: at half the order the last term
+# is 2e-13 (float64) and 2e-6 (float32).
 _LEAST_ORDER = {"float64": 30, "float32": 10}
 _NUM_TERMS = {"float64": 14, "float32": 7}
-# Newton's method doubles its digits from a start that is good to 5 %.
+# Newton's method doubles its digits from a start with an error of 5 %.
 _NEWTON_STEPS = 6
 
 
 class Parts(NamedTuple):
-    """L, g and a at some z, like z."""
+    """L, g and a of the module's text at z, each of the shape of z."""
 
     log_value: Array
     ratio: Array
@@ -89,9 +94,9 @@ def _expansion(order: float, count: int) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def _economized(coefficients: np.ndarray) -> np.ndarray:
-    """Coefficients in 2p − 1 of as good a polynomial on [0, 1], of a third the degree.
+    """Coefficients in 2p − 1 of a polynomial as good on [0, 1], a third of the degree.
 
-    Those of Chebyshev polynomials fall fast; the last that matter are 1e-18.
+    Coefficients of Chebyshev polynomials fall fast; those below 1e-18 are left out.
     """
     exact = np.polynomial.Polynomial(coefficients)
     series = exact.convert(kind=np.polynomial.Chebyshev, domain=[0, 1])
@@ -126,7 +131,7 @@ def _expanded(order: float, z: Array) -> Parts:
 
 @functools.cache
 def _expansion_in_inverse(order: float, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients of S' and S'' as functions of 1/w, where any order will do."""
+    """Coefficients of S' and S'' as functions of 1/w, for an order of any size."""
     total = np.zeros(3 * count + 1)
     for k, log in enumerate(_logarithm_terms(count), start=1):
         for power in range(k, 3 * k + 1, 2):
@@ -138,7 +143,7 @@ def _expansion_in_inverse(order: float, count: int) -> tuple[np.ndarray, np.ndar
 def _far_slope(order: float, z: Array) -> Array:
     """The slope a by the expansion at the order itself, for κ from `_LEAST_ORDER` on.
 
-    There the recurrence loses digits, as a falls like 1/z: 3,000 roundings at ν = 0.
+    There the recurrence loses digits, since a falls like 1/z: 3,000 roundings at ν = 0.
     """
     first, second = _expansion_in_inverse(order, _NUM_TERMS[str(z.dtype)])
     w = jnp.sqrt(order**2 + z)
@@ -151,9 +156,10 @@ def _far_slope(order: float, z: Array) -> Array:
 
 @functools.partial(jax.jit, static_argnums=0)
 def bessel_parts(order: float, z: Array) -> Parts:
-    """L, g and a of the order ν ≥ −½ at z ≥ 0, to rounding; a to 200 roundings at most.
+    """L, g and a of the order ν ≥ −½ at z ≥ 0; good to rounding, a to 200 roundings.
 
-    Compiled by itself, since eager calls would run its few hundred steps one by one.
+    Compiled as a function of its own, since eager calls would run its few hundred steps
+    one by one.
 
     Args:
         order: ν, known before tracing.
@@ -185,7 +191,7 @@ def bessel_parts(order: float, z: Array) -> Parts:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def log_bessel(order: float, z: Array) -> Array:
-    """L(z), of which the derivative is g/2."""
+    """L(z), whose derivative is g/2."""
     return bessel_parts(order, z).log_value
 
 
@@ -199,8 +205,8 @@ def _log_bessel_jvp(order, primals, tangents):
 def solve_mean_length(order: float, length: Array) -> Array:
     """The κ ≥ 0 with A(κ) = length, elementwise, for lengths in [0, 1).
 
-    Newton's method from ρ (n − ρ²) / (1 − ρ²), n = 2ν + 2, which is the limit at both
-    ends.
+    By Newton's method from ρ (n − ρ²) / (1 − ρ²), ρ the length and n = 2ν + 2, which
+    tends to κ at both ends.
 
     References:
         Banerjee, Dhillon, Ghosh, Sra (2005), Clustering on the unit hypersphere using

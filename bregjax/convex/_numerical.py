@@ -1,16 +1,17 @@
-"""The conjugate of a function of the stock, where it has no closed form."""
+"""Conjugates without a closed form, as convex functions."""
 
 from dataclasses import dataclass
 from typing import final
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike
-from bregjax.convex.base import ConvexFunction, over_batch
-from bregjax.convex.conjugation import ConjugateSolution, conjugate
+from bregjax.convex._base import ConvexFunction, over_batch
+from bregjax.convex._conjugation import ConjugateSolution, conjugate
 
 
 @final
@@ -28,48 +29,64 @@ class NumericalConjugate(ConvexFunction):
     Attributes:
         function: f.
         start: A point inside the domain of f: like a point, or one number for all.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bregjax.convex import SumExp
+        >>> dual = NumericalConjugate(SumExp(), 0.0)
+        >>> print(dual.conjugate() is dual.function, dual.separable, dual.event_ndim)
+        True True 1
+        >>> print(dual(jnp.array([1.0, 2.0])))
+        -1.6137
     """
 
     function: ConvexFunction
     start: ArrayLike
 
     @property
+    @override
     def event_ndim(self) -> int:
-        """Number of trailing axes of one point."""
         return self.function.event_ndim
 
     @property
+    @override
     def separable(self) -> bool:
-        """Whether f is, and starts from one number."""
+        """Whether f is separable, and `start` is one number."""
         return self.function.separable and jnp.ndim(self.start) == 0
 
     def solve(self, y: ArrayLike) -> ConjugateSolution:
-        """The solver's answers for y `[..., *event]`, leading axes on each field."""
+        """The solver's answers at y `[..., *event]`, leading axes on each field."""
         return over_batch(self._solve, self.event_ndim, *self._points(y))
 
+    @override
     def conjugate(self) -> ConvexFunction:
-        """The function itself."""
+        """f itself, as f** = f."""
         return self.function
 
     def _solve(self, y: Array) -> ConjugateSolution:
         start = jnp.broadcast_to(jnp.asarray(self.start, y.dtype), y.shape)
         return conjugate(self.function, start, separable=self.function.separable)(y)
 
+    @override
     def _value(self, x: Array) -> Array:
         return over_batch(self._solve, self.event_ndim, x).value
 
+    @override
     def _gradient(self, x: Array) -> Array:
         return over_batch(self._solve, self.event_ndim, x).maximiser
 
+    @override
     def _slope(self, x: Array, v: Array) -> Array:
         axes = tuple(range(-self.event_ndim, 0))
         return jnp.sum(self._gradient(x) * v, axes)
 
+    @override
     def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         if x is None:
             x = y + delta
         return over_batch(self._point_remainder, self.event_ndim, y, delta, x)
 
+    @override
     def _gradient_difference(self, y: Array, delta: Array) -> Array:
         return over_batch(
             lambda a, d: -self._step(self._solve(a + d), self._solve(a), d),
@@ -79,8 +96,8 @@ class NumericalConjugate(ConvexFunction):
         )
 
     def _point_remainder(self, y: Array, delta: Array, x: Array) -> Array:
-        # Duality: B_f*(x, y) = B_f(∇f*(y), ∇f*(x)), with f's own remainder. Where only
-        # x is on the boundary, ∇f*(x) is lost and the difference of values is left.
+        # Duality: B_f*(x, y) = B_f(∇f*(y), ∇f*(x)), by the remainder of f. Where x
+        # alone is on the boundary, ∇f*(x) does not exist: the difference of values.
         start, end = self._solve(y), self._solve(x)
         found = (end.result == Result.CONVERGED) & (start.result == Result.CONVERGED)
         step = jnp.where(found, self._step(end, start, delta), 0)
@@ -94,10 +111,10 @@ class NumericalConjugate(ConvexFunction):
     def _step(
         self, end: ConjugateSolution, start: ConjugateSolution, delta: Array
     ) -> Array:
-        """∇f*(y) − ∇f*(y + δ), refined by one Newton step on ∇f(·) differences.
+        """∇f*(y) − ∇f*(y + δ), refined by one Newton step on differences of ∇f.
 
         The difference of two maximisers has lost its digits where δ is small; the
-        residual of the equation that it solves has not.
+        residual of the equation that this difference solves has not.
         """
         origin, step = end.maximiser, start.maximiser - end.maximiser
         residual = -delta - self.function.gradient_difference(origin, step)

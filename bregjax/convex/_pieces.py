@@ -1,4 +1,4 @@
-"""Smooth functions of one number by Chebyshev pieces: a table instead of a solver."""
+"""Smooth functions of one number by Chebyshev pieces: a table in place of a solver."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,15 +16,16 @@ __all__ = ["Pieces", "fit_pieces", "largest_error"]
 class Pieces:
     """A function of one number by polynomials on intervals of equal width.
 
-    Constant beyond both ends: what goes on growing there is taken off first. The place
-    of a number among the pieces is an integer part, so that no comparison is made and
-    no program branches. Evaluation in float32 is by the same coefficients, rounded.
+    The function is constant beyond both ends; a part that goes on growing there has to
+    be subtracted before the fit. The piece of a number is found as an integer part, so
+    that no comparison is made and no program branches. Evaluation in float32 uses the
+    same coefficients, rounded.
 
     Attributes:
         low: Where the first piece begins.
-        width: Of one piece.
-        coefficients: Of powers of the place in the piece, from −1 to 1; the constant
-            first, `[degree + 1, pieces]`, float64.
+        width: Width of one piece.
+        coefficients: Coefficients `[degree + 1, pieces]`, float64, the constant first,
+            of powers of the place in the piece, from −1 to 1.
     """
 
     low: float
@@ -35,7 +36,7 @@ class Pieces:
         """Values at `u`, elementwise; NaN at NaN."""
         count = self.coefficients.shape[1]
         place = jnp.clip((u - self.low) / self.width, 0, count)
-        # A NaN has no integer part, and stays in the place below.
+        # A NaN has no integer part; it stays in `place`, and so in the value.
         index = jnp.clip(jnp.nan_to_num(place).astype(jnp.int32), 0, count - 1)
         x = 2 * (place - index.astype(place.dtype)) - 1
         powers = jnp.asarray(self.coefficients, place.dtype)
@@ -46,7 +47,7 @@ class Pieces:
 
 
 def _at(table: Array, index: Array) -> Array:
-    """Entries at numbers that are known to lie in the table: quick to compile."""
+    """Entries at indices that are known to lie in the table, which compiles quickly."""
     return table.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
@@ -63,13 +64,13 @@ def fit_pieces(
     Args:
         function: From numbers `[k]` to values `[f, k]` of f smooth functions, in NumPy.
         low: Where the first piece begins.
-        high: Where the last one ends.
+        high: Where the last piece ends.
         count: The number of pieces.
-        degree: Of the polynomials, up to about 12: powers are taken of numbers from −1
-            to 1.
+        degree: Degree of the polynomials, up to about 12: powers are taken of numbers
+            from −1 to 1.
 
     Returns:
-        The pieces of each function. How good they are, `largest_error` measures.
+        The pieces of each function; `largest_error` measures their errors.
 
     Examples:
         >>> both = lambda u: np.stack([np.sin(u), np.cos(u)])
@@ -81,7 +82,7 @@ def fit_pieces(
     nodes = np.cos(np.pi * (np.arange(degree + 1) + 0.5) / (degree + 1))
     values = function(_points(low, width, count, nodes).ravel())
     values = values.reshape(-1, degree + 1).T.astype(float)
-    # By way of Chebyshev's polynomials: the matrix of powers itself is ill-conditioned.
+    # Through Chebyshev polynomials, as the matrix of powers is ill-conditioned.
     series = np.linalg.solve(chebyshev.chebvander(nodes, degree), values)
     powers = np.zeros((degree + 1, degree + 1))
     for k, unit in enumerate(np.eye(degree + 1)):
@@ -96,8 +97,8 @@ def largest_error(
 ) -> np.ndarray:
     """The largest absolute error of each of the functions that were fitted, `[f]`.
 
-    At places between those of the fit, two for each of them, ends of pieces included;
-    by the coefficients in float64, without the rounding of the evaluation.
+    Errors are looked at in twice as many places as the fit used, ends of pieces
+    included, by the coefficients in float64, without the rounding of the evaluation.
     """
     low, width = pieces[0].low, pieces[0].width
     size, count = pieces[0].coefficients.shape
@@ -109,6 +110,6 @@ def largest_error(
 
 
 def _points(low: float, width: float, count: int, places: np.ndarray) -> np.ndarray:
-    """Numbers at these places of each piece, `[count, places]`."""
+    """Numbers at `places`, from −1 to 1, of each piece, `[count, places]`."""
     middles = low + width * (np.arange(count) + 0.5)
     return middles[:, None] + 0.5 * width * places[None]

@@ -1,4 +1,9 @@
-"""Second-order remainders of functions without a closed form."""
+"""Second-order remainders of functions without a closed form.
+
+For f = exp at y = 1 and δ = 1e-4 the remainder is 1.359186e-8. In float32 the plain
+difference f(y + δ) − f(y) − f'(y) δ has terms of size 2.7, whose rounding is 2e-7, and
+gives 2e-7; the quadratures with 5 and 8 points give 1.359186e-8.
+"""
 
 from collections.abc import Callable
 
@@ -8,17 +13,17 @@ import numpy as np
 
 from bregjax._typing import Array, PyTree
 
-# Nodes on (0, 1) of the rules with 5 and with 8 points, and their weights.
+# Nodes on (0, 1) of the Gauss–Legendre rules with 5 and with 8 points, and weights.
 _COARSE, _FINE = (np.polynomial.legendre.leggauss(points) for points in (5, 8))
 _NODES = (np.concatenate([_COARSE[0], _FINE[0]]) + 1) / 2
 _COARSE_WEIGHTS = np.concatenate([_COARSE[1], 0 * _FINE[1]]) / 2
 _FINE_WEIGHTS = np.concatenate([0 * _COARSE[1], _FINE[1]]) / 2
 
-# The two rules agree to this many eps of the terms of the plain difference: then the
-# finer one is far more accurate than the difference is.
+# Numbers that decide, in eps of the terms of the plain difference. Rules that agree to
+# `_AGREEMENT` have converged: the finer rule is far more accurate than the difference.
 _AGREEMENT = 4
-# The plain difference is off by no more eps of its terms than this. A quadrature that
-# is off by more has missed a kink between its nodes.
+# The plain difference is right to `_DIFFERENCE_ERROR`: a quadrature farther from it has
+# missed a kink between its nodes.
 _DIFFERENCE_ERROR = 256
 
 
@@ -35,7 +40,7 @@ def _inner(a: PyTree, b: PyTree) -> Array:
 def _choose(
     plain: Array, terms: Array, values: Array, weight: np.ndarray | float
 ) -> Array:
-    """Quadrature Σ weight · values where its two rules agree, else the difference.
+    """Quadrature Σ weight · values where both rules agree, else the plain difference.
 
     Args:
         plain: Difference, any shape.
@@ -57,11 +62,11 @@ def _choose(
 def bregman_remainder(f: Callable[[PyTree], Array], y: PyTree, delta: PyTree) -> Array:
     """B_f(y + δ, y) = f(y + δ) − f(y) − ⟨∇f(y), δ⟩ of any function of one point.
 
-    Near y it is ∫₀¹ (1 − s) δᵀ∇²f(y + sδ)δ ds by Gauss–Legendre rules of 5 and 8
-    points, which loses no digits however small δ is; far from y the plain difference.
-    The rules are used where they agree with each other to rounding of the terms of the
-    difference, and with the difference to the error of that. So kinks of f
-    between y and y + δ are seen; y itself must not be one.
+    Near y the remainder is ∫₀¹ (1 − s) δᵀ∇²f(y + sδ)δ ds by Gauss–Legendre rules of 5
+    and 8 points, which lose no digits however small δ is; far from y it is the plain
+    difference. The rules are used where they agree with each other to a rounding of the
+    terms of the difference, and with the difference to the error of the difference. So
+    kinks of f between y and y + δ are seen; y itself must not be a kink.
 
     Costs 13 second derivatives along δ, one gradient and two values of f. Under `vmap`
     the choice is made for each member.
@@ -73,6 +78,11 @@ def bregman_remainder(f: Callable[[PyTree], Array], y: PyTree, delta: PyTree) ->
 
     Returns:
         Scalar, at least 0; +inf where f(y + δ) or f(y) is.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> print(bregman_remainder(jnp.exp, jnp.array(1.0), jnp.array(1e-3)))
+        1.35959e-06
     """
 
     def curvature(step: Array) -> Array:
@@ -96,7 +106,7 @@ def gradient_difference(
 ) -> PyTree:
     """∇f(y + δ) − ∇f(y) of any function of one point, without cancellation.
 
-    ∫₀¹ ∇²f(y + sδ)δ ds or the plain difference, chosen for each component as in
+    Each component is ∫₀¹ ∇²f(y + sδ)δ ds or the plain difference, chosen as in
     `bregman_remainder`.
 
     Args:

@@ -8,7 +8,7 @@ from bregjax._numerics import scale_tangent
 from bregjax._typing import Array, PyTree
 from bregjax.clusters._natural.state import NaturalState
 from bregjax.clusters.bregman_model import MeanState, divergences_from
-from bregjax.convex.base import ConvexFunction
+from bregjax.convex import ConvexFunction
 from bregjax.families._distribution import Distribution
 
 __all__ = ["by_divergence", "by_natural", "naturals_of"]

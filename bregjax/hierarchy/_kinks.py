@@ -10,8 +10,8 @@ from bregjax._geometry import FunctionGeometry
 from bregjax._problem import Problem
 from bregjax.clusters.base import ClusterModel
 from bregjax.clusters.bregman_model import BregmanModel
+from bregjax.convex import ConvexFunction
 from bregjax.convex._plain import PlainFunction, by_gradients, straight
-from bregjax.convex.base import ConvexFunction
 from bregjax.hierarchy.dendrogram import Dendrogram
 
 __all__ = ["check_kinks", "search_model"]

@@ -19,8 +19,8 @@ from bregjax._typing import Array, PyTree
 from bregjax.clusters._natural.solving import Solver, carefully, with_params
 from bregjax.clusters._natural.state import NaturalState, flat_init, flat_psi
 from bregjax.clusters.potential import Potential
+from bregjax.convex._conjugation import DENSE_LIMIT
 from bregjax.convex._solvers import dense, lbfgs, scalar
-from bregjax.convex.conjugation import DENSE_LIMIT
 
 __all__ = ["conjugates", "settled"]
 

@@ -1,1 +1,1 @@
-"""The interpreter behind `directional_derivative`: rays through jaxprs."""
+"""The interpreter behind `directional_derivative`, which walks jaxprs along rays."""

@@ -1,4 +1,10 @@
-"""Rules for control flow: branches and loops, with slopes carried along."""
+"""Rules for control flow: branches and loops, with slopes carried along.
+
+Whether a ray moves, and whether it bends, must be known before a loop is traced: its
+`Kind`. In a scan of `c + t z` over constants t, from a constant c, the carry begins as
+(False, False); one pass of the body makes it move, (True, False), and a second pass
+changes nothing. So the loop carries a value and a slope.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -14,13 +20,13 @@ Walk = Callable[[Doubts, Any, Sequence[Ray]], list[Ray]]
 
 
 class Kind(NamedTuple):
-    """What is known of a ray before its numbers are."""
+    """What is known of a ray while its program is traced."""
 
     moves: bool
     bends: bool
 
     def join(self, other: "Kind") -> "Kind":
-        """What covers both."""
+        """The least kind that covers both."""
         return Kind(self.moves or other.moves, self.bends or other.bends)
 
 
@@ -29,7 +35,7 @@ def _kind(ray: Ray) -> Kind:
 
 
 def _pack(rays: Sequence[Ray], kinds: Sequence[Kind]) -> list[Array]:
-    """Arrays of the rays: values, then the slopes of those that move."""
+    """Arrays of the rays: all values, then the slopes of rays that move."""
     values = [_strong(ray.value) for ray in rays]
     slopes = [
         ray.first().astype(ray.value.dtype) if ray.is_float else ray.mask()
@@ -40,14 +46,14 @@ def _pack(rays: Sequence[Ray], kinds: Sequence[Kind]) -> list[Array]:
 
 
 def _strong(value: Array) -> Array:
-    """Without the weak type of a literal, which a loop would see change."""
+    """The value without the weak type of a literal, which would change in a loop."""
     if jnp.issubdtype(value.dtype, jax.dtypes.extended):
         return value
     return lax.convert_element_type(value, value.dtype)
 
 
 def _unpack(arrays: Sequence[Array], kinds: Sequence[Kind]) -> list[Ray]:
-    """Inverse of `_pack`; bends do not pass, except that of an affine ray."""
+    """Inverse of `_pack`; bends are lost, unless a ray is affine."""
     values, slopes = arrays[: len(kinds)], iter(arrays[len(kinds) :])
     return [
         Ray(
@@ -60,7 +66,7 @@ def _unpack(arrays: Sequence[Array], kinds: Sequence[Kind]) -> list[Ray]:
 
 
 def _kinds_after(walk: Walk, jaxpr: Any, rays: Sequence[Ray]) -> list[Kind]:
-    """Kinds of the outputs, found by tracing without numbers."""
+    """Kinds of the outputs, by abstract tracing."""
     kinds: list[Kind] = []
 
     def record(arrays: list[Array]) -> list[Array]:
@@ -112,10 +118,10 @@ def cond_rule(walk: Walk, doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list
 
 
 def _scan_split(eqn: Any, body: Any) -> tuple[int, int]:
-    """Numbers of constants and of carries.
+    """Number of constants and number of carries of a scan.
 
-    jax 0.12 keeps them in private trees; a scanned array has one axis more outside
-    than in the body.
+    jax 0.12 keeps these numbers in private trees, but a scanned array has one axis more
+    outside than in the body.
     """
     if "num_consts" in eqn.params:
         return eqn.params["num_consts"], eqn.params["num_carry"]
@@ -130,7 +136,7 @@ def _scan_split(eqn: Any, body: Any) -> tuple[int, int]:
 
 
 def _slice(ray: Ray) -> Ray:
-    """The first step's part of a scanned ray (for its kind and shape alone)."""
+    """A ray of zeros of the kind and shape that one step of a scanned ray has."""
     part = lambda array: jnp.zeros(array.shape[1:], array.dtype)
     slope = None if ray.slope is None else part(ray.slope)
     value = part(ray.value)
@@ -144,7 +150,7 @@ def _with_kinds(rays: Sequence[Ray], kinds: Sequence[Kind]) -> list[Ray]:
 def _settle(
     step: Callable[[list[Ray]], list[Kind]], carry: Sequence[Ray]
 ) -> list[Kind]:
-    """Least kinds of the carry that the body keeps; grows a finite lattice."""
+    """The least kinds of the carry that the body keeps, grown from its own kinds."""
     kinds = [_kind(ray) for ray in carry]
     while True:
         after = step(_with_kinds(carry, kinds))
@@ -155,7 +161,7 @@ def _settle(
 
 
 def scan_rule(walk: Walk, doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
-    """The same scan over values and slopes."""
+    """Run the same scan over values and slopes."""
     closed = eqn.params["jaxpr"]
     num_consts, num_carry = _scan_split(eqn, closed.jaxpr)
     split = num_consts + num_carry
@@ -192,16 +198,16 @@ def scan_rule(walk: Walk, doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list
 
 
 def while_rule(walk: Walk, doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
-    """The same loop over values and slopes, as long as the predicate holds for τ > 0.
+    """Run the same loop over values and slopes, while the predicate holds for τ > 0.
 
-    The predicate is evaluated in the body, where its doubts can be kept. One with
-    batch axes (the loop of a function under vmap) runs until none holds, and only
-    those members move for which it holds.
+    The predicate is evaluated in the body, where its doubts can be recorded. A loop
+    whose predicate has batch axes (of a function under vmap) runs until the predicate
+    holds for no member; a member changes only while it holds for that member.
     """
     params = eqn.params
     of_cond, of_body = params["cond_nconsts"], params["body_nconsts"]
     split = of_cond + of_body
-    # Rebuilt, so that no bend of the outer trace is first computed in the loop's.
+    # Rebuilt, so that no bend of the outer trace is computed inside the loop.
     cond_consts = _with_kinds(rays[:of_cond], [_kind(ray) for ray in rays[:of_cond]])
     body_consts = rays[of_cond:split]
     body_consts = _with_kinds(body_consts, [_kind(ray) for ray in body_consts])

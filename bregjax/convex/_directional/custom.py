@@ -1,4 +1,8 @@
-"""Functions with a custom JVP: their rule, or their body where that has kinks."""
+"""Functions with a custom JVP: by their rule, or by their body where it has kinks.
+
+`jax.nn.relu` is max(x, 0) with a rule that is 0 at 0. At x = 0 along v = 1 the rule
+would give 0; the body, which has a kink, is walked and gives 1.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,11 +20,11 @@ from bregjax.convex._directional.smooth import along, open_operands
 def custom_jvp_rule(
     walk: Walk, doubts: Doubts, eqn: Any, rays: Sequence[Ray], *, enter: bool
 ) -> list[Ray]:
-    """The function's own rule, or its body walked where that has kinks.
+    """Slopes by the function's JVP rule, or by a walk of its body where it has kinks.
 
-    At a kink the rule picks one side. Where the walk meets
-    0/0 (a removable singularity) the rule answers after all. A body with a `while`
-    keeps its rule: a solver must not be differentiated through its iterations.
+    At a kink the rule picks one side. Where the walk meets 0/0 (a removable
+    singularity) the rule is used after all. A function whose body has a `while` keeps
+    its rule: a solver must not be differentiated through its iterations.
     """
     if not enter:
         return _by_rule(doubts, eqn, rays)

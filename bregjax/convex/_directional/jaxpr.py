@@ -1,4 +1,4 @@
-"""Equations of a jaxpr: what is inside, and how to run one again."""
+"""Equations of a jaxpr: those inside, and how to run one again."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -12,11 +12,12 @@ from bregjax.convex._directional.ray import Ray, is_concrete
 
 
 def inner_jaxprs(eqn: Any) -> list[Any]:
+    """Jaxprs in the parameters of an equation."""
     return list(jec.jaxprs_in_params(eqn.params))
 
 
 def equations(closed: Any) -> Iterator[Any]:
-    """All equations of a jaxpr, also of those inside."""
+    """All equations of a jaxpr and of the jaxprs inside."""
     for eqn in getattr(closed, "jaxpr", closed).eqns:
         yield eqn
         for inner in inner_jaxprs(eqn):
@@ -24,11 +25,11 @@ def equations(closed: Any) -> Iterator[Any]:
 
 
 def evaluate(eqn: Any, rays: Sequence[Ray]) -> list[Array]:
-    """The outputs of an equation none of whose operands moves."""
+    """The outputs of an equation, by the values of its operands alone."""
     operands = [ray.value for ray in rays]
     if not inner_jaxprs(eqn):
         small = is_concrete(*operands) and all(v.aval.size == 1 for v in eqn.outvars)
-        # Scalars stay numbers under jit: exponents are looked at.
+        # Scalars keep their values under jit: rules read exponents.
         with jax.ensure_compile_time_eval() if small else contextlib.nullcontext():
             outs = eqn.primitive.bind(*operands, **eqn.params)
         return list(outs) if eqn.primitive.multiple_results else [outs]
@@ -42,9 +43,10 @@ def evaluate(eqn: Any, rays: Sequence[Ray]) -> list[Array]:
 
 
 def as_function(eqn: Any) -> tuple[Callable[..., list[Array]], list[Any]]:
-    """An equation as a function of the distinct variables it reads.
+    """The equation as a function of the distinct variables it reads, and these.
 
-    Primitives with functions in their parameters cannot be bound again directly.
+    Primitives with functions in their parameters cannot be bound again directly; a
+    jaxpr of the one equation can be run.
     """
     variables = list(
         dict.fromkeys(a for a in eqn.invars if not isinstance(a, jec.Literal))

@@ -1,4 +1,9 @@
-"""Rules for primitives that order many values: reductions, sorts, windows."""
+"""Rules for primitives that order many values: reductions, sorts, windows.
+
+For x = (1, 1, 0) along v = (2, 3, 9) the two ones tie, and the larger slope decides
+for small τ > 0: max has the slope 3, argmax is 1, and sort takes the entries in the
+order 2, 0, 1, with the slopes 9, 2 and 3.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +22,7 @@ def _negated(ray: Ray) -> Ray:
 
 
 def _reduce_max(x: Ray, axes: Sequence[int]) -> Ray:
-    """Max over axes: the largest slope of those that attain the maximum."""
+    """Max over axes; its slope is the largest among entries that attain the maximum."""
     axes = tuple(axes)
     value = jnp.max(x.value, axes, keepdims=True)
 
@@ -63,7 +68,7 @@ def _argmax(x: Ray, eqn: Any) -> Ray:
         (bend,) = bends_at(several, x)
         attain = jnp.where(several, keep_largest(bend, attain), attain)
         count = jnp.sum(attain, axes)
-        # More than one: a tie to second order. None: a NaN among slopes or bends.
+        # Several are left at a tie to second order, none if a slope or bend is NaN.
         nan = jnp.any(jnp.isnan(x.value), axes)
         mask = (count != 1) & ~nan
     index = lax.argmax(attain, axes[0], kind)
@@ -83,7 +88,7 @@ def _argmin_rule(doubts, eqn, rays):
 
 
 def _order(keys: Sequence[Ray], axis: int) -> tuple[Array, Array | None]:
-    """Stable permutation that sorts the keys along the ray, and its open places."""
+    """Stable permutation that sorts the keys for small τ > 0, and undecided places."""
     parts: list[Array] = []
     for key in keys:
         parts.append(key.value)
@@ -98,7 +103,7 @@ def _order(keys: Sequence[Ray], axis: int) -> tuple[Array, Array | None]:
     firm = [key.is_affine for key in keys]
     if all(firm):
         return order, None
-    # Neighbours that tie up to the first key of unknown order stay open.
+    # Neighbours that tie up to the first key with a bend stay undecided.
     used = 0
     for key in keys[: firm.index(False) + 1]:
         used += 1 + key.is_active + (not key.is_affine)
@@ -119,7 +124,7 @@ def _order(keys: Sequence[Ray], axis: int) -> tuple[Array, Array | None]:
 
 
 def _sorted_values(doubts: Doubts, ray: Ray, order: Array, axis: int) -> Ray:
-    """The first key in the new order; slopes that are NaN spoil the ties around."""
+    """The first key in the new order; a slope of NaN makes slopes at ties NaN."""
     moved = _carried(doubts, ray, order, axis, None)
     if ray.is_affine:
         return moved
@@ -137,7 +142,7 @@ def _sorted_values(doubts: Doubts, ray: Ray, order: Array, axis: int) -> Ray:
 
 
 def _carried(doubts: Doubts, ray: Ray, order: Array, axis: int, loose: Any) -> Ray:
-    """One operand in the new order; loose marks the places that are open."""
+    """One operand in the new order; `loose` marks undecided places."""
     take = lambda part: jnp.take_along_axis(part, order, axis)
     if not ray.is_float:
         mask = None if ray.slope is None else take(ray.slope)
@@ -157,7 +162,7 @@ def _sort_rule(doubts, eqn, rays):
     if len(rays) == 1 and rays[0].value.shape[axis] == 0:
         return list(rays)
     if len(rays) == 1:
-        # Only values leave: it does not matter which of two equal rays comes first.
+        # The output has values alone: the order of two equal rays does not matter.
         order, _ = _order(rays, axis)
         return [_sorted_values(doubts, rays[0], order, axis)]
     order, loose = _order(rays[:num_keys], axis)
@@ -244,7 +249,7 @@ def _window_min_rule(doubts, eqn, rays):
 
 
 def _scatter_max(eqn: Any, base: Ray, index: Ray, update: Ray) -> Ray:
-    """Scatter the values, then the slopes of those that attain the maximum."""
+    """Scatter the values, then the slopes of entries that attain the maximum."""
     options = {
         "indices_are_sorted": eqn.params["indices_are_sorted"],
         "unique_indices": eqn.params["unique_indices"],

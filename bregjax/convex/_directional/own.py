@@ -1,10 +1,17 @@
 """Functions that bring their own one-sided derivative.
 
-The rule has to survive `jit` and `vmap` of the function with public JAX alone. So it
-is written into the function's jaxpr as a call whose result nothing uses: the compiler
-drops it, `vmap` batches it along with the function, and the interpreter finds it.
-The call's direction is a copy of x behind a marked identity, the slot; the interpreter
-puts the true direction there.
+The rule has to survive `jit` and `vmap` of the function with public JAX alone. So the
+rule is written into the function's jaxpr as a call whose result is not used: the
+compiler drops the call, `vmap` batches it along with the function, and the interpreter
+finds it. The direction passed to the rule is a copy of x behind a marked identity, the
+slot; the interpreter replaces that copy by the true direction. The jaxpr of f(a) is
+
+    c = stop_gradient a
+    d = jit[name=bregjax_own_slot] c
+    e = jit[name=bregjax_own_rule] c d
+    b = jit[name=bregjax_own_value] a
+
+of which b is returned; along v the interpreter evaluates the rule at c and d = v.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,19 +36,19 @@ def define_directional_derivative(
     `vmap`, `jax.grad` and `jax.jvp` are those of f.
 
     Args:
-        f: Maps a pytree of float arrays to a pytree of float arrays. Whatever moves
-            with x has to be passed in x, not closed over.
+        f: Maps a pytree of float arrays to a pytree of float arrays. Values that depend
+            on x have to be passed in x, not closed over.
         rule: Takes x and a direction v of the same structure, and returns a pytree
-            like f(x). It need not be linear in v.
+            like f(x). The rule need not be linear in v.
 
     Returns:
         A function of x.
 
-    Example:
+    Examples:
         The Euclidean norm, whose derivative at 0 is ‖v‖:
 
         >>> import jax.numpy as jnp
-        >>> from bregjax.convex.directional import directional_derivative
+        >>> from bregjax.convex import directional_derivative
         >>> def rule(x, v):
         ...     norm = jnp.linalg.norm(x)
         ...     smooth = x @ v / jnp.where(norm > 0, norm, 1.0)
@@ -81,13 +88,13 @@ def _named(name: str, function: Callable) -> Callable:
 
 
 def is_own(eqn: Any) -> bool:
-    """Whether the equation calls a function that brought its rule."""
+    """Whether the equation calls a function that has a rule of its own."""
     if eqn.params.get("name") != _FUNCTION:
         return False
     inner = eqn.params["jaxpr"].jaxpr
     calls = [step.params.get("name") for step in inner.eqns]
     # The derivative of such a function (jax.grad inside f) has another layout, and is
-    # walked as any other.
+    # walked as other functions are.
     if calls.count(_VALUE) != 1 or calls.count(_RULE) != 1:
         return False
     return inner.eqns[calls.index(_VALUE)].outvars == inner.outvars
@@ -101,7 +108,7 @@ def own_rule(
     """The value of f, with the slope that the rule gives."""
     inner = eqn.params["jaxpr"].jaxpr
     known: dict[Any, Ray] = dict(zip(inner.invars, rays, strict=True))
-    # The operand that a variable copies, and the operands that a slot was filled for.
+    # `source`: the operand that a variable copies; `filled`: operands with a slot.
     source: dict[Any, Any] = {var: var for var in inner.invars}
     filled: set[Any] = set()
     values: list[Array] = []

@@ -1,8 +1,12 @@
-"""Values along a ray, and the record of what could not be decided.
+"""Values along a ray, and the record of limits that could not be decided.
 
-A value computed from x + τv is followed for small τ > 0 as p + τt + τ²u/2. The
-order of two such values just after τ = 0 is the lexicographic order of (p, t, u):
-this one idea gives every rule at a kink.
+A value computed from x + τv is followed for small τ > 0 as p + τt + τ²u/2, with the
+slope t and the bend u. The order of two such values just after τ = 0 is the
+lexicographic order of (p, t, u): every rule at a kink follows from it.
+
+Along v = −3 at x = 0 the value x is (0, −3, 0), x² is (0, 0, 18) and 2x² is (0, 0, 36).
+So max(x², 2x²) is (0, 0, 36), decided by the bends; |x| is (0, 3, 0), by the slopes;
+and √(x²) has the slope (18 / 2)^½ = 3, as |x| has.
 """
 
 import dataclasses
@@ -20,7 +24,7 @@ _T = TypeVar("_T")
 
 
 class Doubt(enum.IntFlag):
-    """Why a tangent is NaN: the places where first order does not decide."""
+    """Why a slope is NaN: kinds of places where the ray does not decide it."""
 
     TIE = 1
     ROOT = 2
@@ -68,13 +72,13 @@ class Ray:
     """One intermediate value along the ray.
 
     Attributes:
-        value: Its limit for τ → 0+.
+        value: The limit for τ → 0+.
         slope: The one-sided derivative; None for a constant. For Booleans and
             integers, the mask of entries that the ray does not decide.
         bend: Gives the one-sided second derivative (NaN where unknown); None where
-            the value is affine in τ for small τ, so that a tie is a tie for good. It
-            is a function because few places ask for it.
-        logarithmic: Wherever infinite, the value grows like log τ.
+            the value is affine in τ for small τ, so that a tie of slopes stays a tie.
+            It is a function because few rules ask for it.
+        logarithmic: Whether the value grows like log τ wherever it is infinite.
     """
 
     value: Array
@@ -84,12 +88,12 @@ class Ray:
 
     @property
     def is_float(self) -> bool:
-        """Whether the value has a derivative at all."""
+        """Whether the value is of a floating (or complex) dtype."""
         return jnp.issubdtype(self.value.dtype, jnp.inexact)
 
     @property
     def is_active(self) -> bool:
-        """Whether a derivative travels with the value."""
+        """Whether the value is a float that moves along the ray."""
         return self.is_float and self.slope is not None
 
     @property
@@ -98,11 +102,11 @@ class Ray:
         return self.slope is None or self.bend is None
 
     def first(self) -> Array:
-        """The slope, zeros for a constant."""
+        """The slope; zeros for a constant."""
         return jnp.zeros_like(self.value) if self.slope is None else self.slope
 
     def second(self) -> Array:
-        """The bend, zeros for an affine value."""
+        """The bend; zeros for an affine value."""
         if self.slope is None or self.bend is None:
             return jnp.zeros_like(self.value)
         return self.bend()
@@ -122,35 +126,35 @@ class Ray:
 
 
 def later(compute: Callable[[], _T]) -> Callable[[], _T]:
-    """Compute at the first request, and once."""
+    """Compute at the first request, and keep the result."""
     return functools.cache(compute)
 
 
 def unknown(value: Array) -> Callable[[], Array]:
-    """A bend that nothing is known of."""
+    """A bend of NaN, as where it is unknown."""
     return lambda: jnp.full_like(value, jnp.nan)
 
 
 def is_concrete(*arrays: Array) -> bool:
-    """Whether the numbers can be looked at now."""
+    """Whether the arrays have values: none is a tracer."""
     return not any(isinstance(array, jax.core.Tracer) for array in arrays)
 
 
 class Doubts:
-    """Collects the reasons met on the way, as one integer of `Doubt` bits."""
+    """A record of the reasons met on the walk, as one integer of `Doubt` bits."""
 
     def __init__(self) -> None:
         self.code: Array = jnp.int32(0)
 
     def add(self, where: Array, reason: Doubt) -> None:
-        """Record the reason if any entry holds."""
+        """Record the reason if any entry of `where` holds."""
         self.join(jnp.where(jnp.any(where), jnp.int32(reason), jnp.int32(0)))
 
     def join(self, code: Array) -> None:
-        """Record the bits of another record."""
+        """Record the bits of another record's code."""
         self.code = self.code | code
 
     def poison(self, slope: Array, where: Array, reason: Doubt) -> Array:
-        """The slope, NaN where it is in doubt."""
+        """The slope with NaN where it is in doubt, which is recorded."""
         self.add(where, reason)
         return jnp.where(where, jnp.nan, slope)

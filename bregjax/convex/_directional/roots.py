@@ -1,4 +1,8 @@
-"""Rules for roots, which at 0 depend on how the argument leaves it."""
+"""Rules for roots, which at 0 depend on how the argument leaves 0.
+
+At 0 the root of 4τ is 2τ^½, of slope +∞; that of 18τ²/2 is 3τ, of slope 3; that of a
+constant 0 has slope 0.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +19,7 @@ def _root(doubts: Doubts, x: Ray, power: float, smooth: Callable) -> Ray:
     """x^power, 0 < power < 1, where smooth(x) computes it for x ≠ 0.
 
     At x = 0 the first term by which x grows decides: τt gives an infinite slope, τ²u/2
-    gives (u/2)^power τ^(2 power). That of an x which stays 0 is 0.
+    gives (u/2)^power τ^(2 power). The root of an x which stays 0 is 0.
     """
     zero = x.value == 0
     safe = jnp.where(zero, 1.0, x.value)
@@ -29,8 +33,9 @@ def _root(doubts: Doubts, x: Ray, power: float, smooth: Callable) -> Ray:
     slope = jnp.where(zero, at_zero, slope)
     lost = zero & ~(growth >= 0)
     if not x.is_affine:
-        # An x of o(τ²) has a root of o(τ) for powers from 1/2 on. An overflown u, and
-        # a slope as small as that of a square which underflowed, say nothing.
+        # An x of o(τ²) has a root of o(τ) for powers from 1/2 on. A bend that
+        # overflows, and a slope as small as that of a square which underflows, decide
+        # nothing.
         lost |= level & ~((half > 0) & (half < jnp.inf) | (half == 0) & (power >= 0.5))
         lost |= (
             ~level & zero & (growth**2 <= 2e3 * jnp.finfo(x.value.dtype).tiny * half)

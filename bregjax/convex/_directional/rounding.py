@@ -1,4 +1,8 @@
-"""Rules for rounding: piecewise constant, with the piece taken that the ray enters."""
+"""Rules for rounding, piecewise constant: the value is of the piece the ray enters.
+
+At x = 2 along v = −1 floor is 1, the value for small τ > 0: x · floor(x) has the slope
+−1 there, though it jumps.
+"""
 
 import jax.numpy as jnp
 from jax import lax
@@ -9,7 +13,7 @@ from bregjax.convex._directional.rules import Rule, constant_piece, ray_sign
 
 
 def _leaving(x: Ray, edge: Array) -> tuple[Array, Array]:
-    """Direction in which x leaves the edge of a step (else 0), and where it is open."""
+    """Sign of the way x leaves the edge of a step (else 0); where it is undecided."""
     beyond = Ray(jnp.where(edge, 0.0, 1.0).astype(x.value.dtype), x.first(), x.bend)
     sign, undecided = ray_sign(beyond)
     return jnp.where(edge, sign, 0.0).astype(x.value.dtype), undecided & edge
@@ -41,7 +45,7 @@ def _round_rule(doubts, eqn, rays):
 
 
 def _truncated(x: Ray) -> tuple[Array, Array]:
-    """X rounded towards 0 for small τ > 0, and where that is open."""
+    """The value x rounded towards 0 for small τ > 0, and where it is undecided."""
     value = jnp.trunc(x.value)
     way, undecided = _leaving(x, (value == x.value) & (value != 0))
     inwards = way * lax.sign(value) < 0
@@ -65,7 +69,7 @@ def _convert_rule(doubts, eqn, rays):
 
 
 def _rem_rule(doubts, eqn, rays):
-    """X − y trunc(x / y), with the quotient taken along the ray."""
+    """The remainder x − y trunc(x / y), with the quotient for small τ > 0."""
     x, y = rays
     value = lax.rem(x.value, y.value)
     ratio = lax.div(x.value - value, y.value)

@@ -1,4 +1,9 @@
-"""Rules for order and sign: max, min, abs, comparisons, select."""
+"""Rules for order and sign: max, min, abs, comparisons, select.
+
+For a = (1, 2, 0) and b = (1, 2, 6), value, slope and bend, values and slopes tie: max
+is (1, 2, 6), and a < b is True for small τ > 0 though a < b is False at τ = 0. If the
+bend of b were unknown (NaN), the comparison would be undecided.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,12 +24,12 @@ from bregjax.convex._directional.ray import (
 Rule = Callable[[Doubts, Any, Sequence[Ray]], list[Ray]]
 
 
-def _extremum(pick: Callable, ahead: Callable, a: Ray, b: Ray) -> Ray:
-    """The larger (or smaller) of two rays."""
+def _extremum(pick: Callable, wins: Callable, a: Ray, b: Ray) -> Ray:
+    """The larger (or smaller) ray for small τ > 0; `wins` is the strict comparison."""
     value = pick(a.value, b.value)
     if not (a.is_active or b.is_active):
         return Ray(value)
-    a_first, b_first = ahead(a.value, b.value), ahead(b.value, a.value)
+    a_first, b_first = wins(a.value, b.value), wins(b.value, a.value)
 
     def chosen(of_a: Array, of_b: Array, at_tie: Array) -> Array:
         return jnp.where(a_first, of_a, jnp.where(b_first, of_b, at_tie))
@@ -37,9 +42,9 @@ def _extremum(pick: Callable, ahead: Callable, a: Ray, b: Ray) -> Ray:
     def bend() -> Array:
         bend_a, bend_b = a.second(), b.second()
         second = jnp.where(
-            ahead(slope_a, slope_b),
+            wins(slope_a, slope_b),
             bend_a,
-            jnp.where(ahead(slope_b, slope_a), bend_b, pick(bend_a, bend_b)),
+            jnp.where(wins(slope_b, slope_a), bend_b, pick(bend_a, bend_b)),
         )
         return chosen(bend_a, bend_b, second)
 
@@ -76,6 +81,7 @@ def _clamp_rule(doubts, eqn, rays):
 
 
 def abs_rule(doubts, eqn, rays):
+    """|x|: at 0 the slope is |x'|, and where x' is 0 the bend is |x''|."""
     del doubts, eqn
     (x,) = rays
     slope = x.first()
@@ -98,14 +104,14 @@ def abs_rule(doubts, eqn, rays):
 
 
 def bends_at(tied: Array, *rays: Ray) -> tuple[Array, ...]:
-    """The bends, or zeros where a look at the numbers says that nothing is tied."""
+    """The bends of the rays; zeros where values are known and nothing is tied."""
     if is_concrete(tied) and not bool(jnp.any(tied)):
         return tuple(jnp.zeros_like(ray.value) for ray in rays)
     return tuple(ray.second() for ray in rays)
 
 
 def _comparison(compare: Callable) -> Rule:
-    """A comparison answered for small τ > 0."""
+    """The rule of a comparison: its answer for small τ > 0."""
 
     def rule(doubts, eqn, rays):
         del doubts
@@ -132,7 +138,7 @@ def _comparison(compare: Callable) -> Rule:
 
 
 def ray_sign(x: Ray) -> tuple[Array, Array]:
-    """Sign of x for small τ > 0 (0 if x stays 0), and where it is not decided."""
+    """Sign of x for small τ > 0 (0 if x stays 0), and where the sign is undecided."""
     slope = x.first()
     sign = jnp.where(x.value == 0, lax.sign(slope), lax.sign(x.value))
     if x.is_affine:
@@ -144,7 +150,7 @@ def ray_sign(x: Ray) -> tuple[Array, Array]:
 
 
 def constant_piece(doubts: Doubts, value: Array, undecided: Array, x: Ray) -> Ray:
-    """A piecewise constant: slope 0, in doubt where the piece is not known."""
+    """A piecewise constant value: slope 0, NaN where the piece is undecided."""
     slope = jnp.zeros_like(value)
     if x.is_affine:
         return Ray(value, slope)

@@ -1,4 +1,9 @@
-"""Rules that hold away from kinks: JVPs, logarithms and quotients at 0, masks."""
+"""Rules that hold away from kinks: JVPs, logarithms and quotients at 0, masks.
+
+At 0 along 1, z log z has the value 0 and the slope 1 · log 0 = −∞, along 0 the slope 0.
+For (z + z²) / 2z a' = 1, a'' = 2, b' = 2 and b'' = 0: the value is 1/2 and the slope
+(2 − ½ · 0) / (2 · 2) = ½, which the JVP of 0/0 does not give.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +25,7 @@ from bregjax.convex._directional.ray import (
 from bregjax.convex._directional.roots import power_rule
 from bregjax.convex._directional.rules import Rule
 
-# Linear in all their float operands together: affine stays affine.
+# Linear in all float operands together, so that affine rays give affine rays.
 _LINEAR = frozenset(
     [
         "add",
@@ -55,10 +60,10 @@ _LINEAR = frozenset(
         "transpose",
     ]
 )
-# Linear in one operand when the other is constant.
+# Linear in each operand while the other is constant.
 _BILINEAR = frozenset(["mul", "dot_general", "conv_general_dilated"])
 
-# Undecided entries of the operands meet the output entry by entry.
+# An undecided entry of an operand makes the same entry of the output undecided.
 _ELEMENTWISE = frozenset(
     [
         "abs",
@@ -89,7 +94,7 @@ _ELEMENTWISE = frozenset(
         "xor",
     ]
 )
-# Applied to the mask as to the value.
+# Applied to the mask of undecided entries as to the value.
 _ONE_OPERAND = frozenset(
     [
         "broadcast_in_dim",
@@ -105,7 +110,7 @@ _ONE_OPERAND = frozenset(
 
 
 def smooth(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
-    """The primitive's own JVP."""
+    """Slopes by the primitive's JVP."""
     del doubts
     moving = [place for place, ray in enumerate(rays) if ray.is_active]
 
@@ -123,7 +128,7 @@ def smooth(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
 def along(
     function: Callable[..., tuple[Array, ...]], rays: Sequence[Ray], *, affine: bool
 ) -> list[Ray]:
-    """The rays of a function by jax.jvp; applied twice it gives the bend."""
+    """The outputs of a function as rays: slopes by `jax.jvp`, bends by two of them."""
     values = tuple(ray.value for ray in rays)
     slopes = tuple(ray.first() for ray in rays)
     outs, out_slopes = jax.jvp(function, values, slopes)
@@ -139,7 +144,7 @@ def along(
         try:
             return jax.jvp(float_slopes, (*values, *slopes), (*slopes, *bends))[1]
         except (TypeError, NotImplementedError):
-            # No second derivative there: the tie that asked for it stays open.
+            # There is no second derivative: the tie that needs it stays undecided.
             return tuple(
                 jnp.full_like(out, jnp.nan)
                 for out, real in zip(outs, inexact, strict=True)
@@ -169,7 +174,7 @@ def _keeps_affine(eqn: Any, rays: Sequence[Ray]) -> bool:
 
 
 def discrete(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
-    """Booleans and integers, some of them undecided."""
+    """The outputs of an equation on Booleans and integers, some of them undecided."""
     return open_operands(
         doubts, eqn, rays, [Ray(value) for value in evaluate(eqn, rays)]
     )
@@ -178,7 +183,7 @@ def discrete(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
 def open_operands(
     doubts: Doubts, eqn: Any, rays: Sequence[Ray], outs: list[Ray]
 ) -> list[Ray]:
-    """Pass the undecided entries of discrete operands on."""
+    """Make outputs undecided where undecided entries of discrete operands reach."""
     masks = [ray.slope for ray in rays if not ray.is_float and ray.slope is not None]
     if not masks:
         return outs
@@ -194,7 +199,7 @@ def open_operands(
 
 
 def _spread_masks(eqn: Any, masks: Sequence[Array], shape: tuple[int, ...]) -> Array:
-    """Entries of the output that undecided entries of the operands reach."""
+    """Entries of the output that depend on undecided entries of the operands."""
     if eqn.primitive.name in _ONE_OPERAND and len(eqn.invars) == 1:
         return eqn.primitive.bind(masks[0], **eqn.params)
     if all(mask.shape in (shape, ()) for mask in masks) and (
@@ -216,7 +221,7 @@ def _logarithm(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
 
 
 def _product(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
-    """A b, with 0 · log 0 = 0 and its slope a' log 0."""
+    """The product a b, with 0 · log 0 = 0 and its slope a' log 0."""
     (out,) = smooth(doubts, eqn, rays)
     value, slope = out.value, out.first()
     for zero, infinite in (rays, rays[::-1]):
@@ -233,7 +238,7 @@ def _product(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
 
 
 def _quotient(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
-    """A / b; where both vanish, by the first two orders of each.
+    """The quotient a / b; where both vanish, by the first two orders of each.
 
     (a'τ + a''τ²/2) / (b'τ + b''τ²/2) is a'/b' + τ (a'' − (a'/b') b'') / (2b').
     """
@@ -260,7 +265,7 @@ def _keep_logarithm(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
 
 
 def _power(doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
-    """a^b: a root where b is known to be in (0, 1); refused at 0^b where b moves."""
+    """a^b: a root where b is known to be in (0, 1); undecided at 0^b where b moves."""
     base, exponent = rays
     if exponent.slope is None and base.is_active and is_concrete(exponent.value):
         powers = set(np.asarray(exponent.value).ravel().tolist())

@@ -1,4 +1,9 @@
-"""Rules for eigenvalues and singular values, with a guard where they coincide."""
+"""Rules for eigenvalues and singular values, also where they coincide.
+
+Eigenvalues 1, 1 and 2 of diag(1, 1, 2) along [[0, 3, 0], [3, 0, 0], [0, 0, 5]]: the
+block of the equal ones is [[0, 3], [3, 0]], with the eigenvalues −3 and 3, so that the
+slopes are −3, 3 and 5. The JVP gives the diagonal of the block: 0, 0 and 5.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +15,11 @@ from bregjax.convex._directional.rules import Rule
 
 
 def _same_group(values: Array, scale: Array) -> tuple[Array, Array]:
-    """Ascending values that agree to rounding: number of the group, and pair mask."""
+    """Groups of ascending values that agree to rounding.
+
+    Returns:
+        The number of the group of each value, and whether each pair shares a group.
+    """
     size = values.shape[-1]
     near = 16 * size * jnp.finfo(values.dtype).eps * scale
     jump = jnp.diff(values, axis=-1) > near[..., None]
@@ -21,9 +30,10 @@ def _same_group(values: Array, scale: Array) -> tuple[Array, Array]:
 
 
 def _eigh_rule(doubts, eqn, rays):
-    """Eigenvalues w: those of the blocks of VᵀA'V that belong to equal w, in order.
+    """Slopes of eigenvalues; those of equal ones from the block of VᵀA'V.
 
-    Source: Lancaster, On eigenvalues of matrices dependent on a parameter, 1964.
+    References:
+        Lancaster (1964), On eigenvalues of matrices dependent on a parameter.
     """
     (matrix,) = rays
     bind = lambda a: tuple(eqn.primitive.bind(a, **eqn.params))
@@ -53,7 +63,7 @@ def _eigenvalue_slopes(
 ) -> tuple[Array, Array]:
     """Slopes of ascending eigenvalues, and whether some are equal, `[..., 1]`.
 
-    Those of equal ones are the eigenvalues of the block of VᵀA'V that belongs to them.
+    The slopes of equal eigenvalues are the eigenvalues of their block of VᵀA'V.
     """
     group, same = _same_group(values, jnp.max(jnp.abs(values), axis=-1))
     slope_in = (slope_in + jnp.swapaxes(slope_in, -1, -2)) / 2
@@ -76,10 +86,10 @@ def _dilated(matrix: Array) -> Array:
 
 
 def _svd_rule(doubts, eqn, rays):
-    """The JVP; where singular values coincide or vanish, the slopes of these alone.
+    """Slopes by the JVP; where singular values coincide or vanish, of these alone.
 
-    Example: those of diag(1, 1) along diag(1, −3) have the slopes 1 and −3, and their
-    sum has −2; those of 0 along diag(1, −3) have 3 and 1.
+    The singular values of diag(1, 1) along diag(1, −3) have the slopes 1 and −3, and
+    their sum has −2; those of the zero matrix along diag(1, −3) have 3 and 1.
     """
     (matrix,) = rays
     bind = lambda a: tuple(eqn.primitive.bind(a, **eqn.params))

@@ -1,1 +1,1 @@
-"""The solvers behind `conjugate`, and what certifies their answers."""
+"""The solvers behind `conjugate`, and the tests of their answers."""

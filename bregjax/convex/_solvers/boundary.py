@@ -1,19 +1,27 @@
-"""Where a solve that did not converge was heading: boundary, edge, outside, or neither.
+"""Verdicts on solves that did not converge: y on the boundary, at an edge or outside.
 
 Along a direction u the dual objective <y, θ + s u> − f(θ + s u) has the slope
-gap(s) = <y − ∇f(θ + s u), u>, and gap(∞) is what <y, u> has in excess of the support
-function of the mean domain, wherever the ray begins. So far out on the ray
+gap(s) = <y − ∇f(θ + s u), u>, and gap(∞) is <y, u> less the support function of the
+mean domain at u, wherever the ray begins. So far out on the ray
 
 - gap < 0: the objective has a maximum on the way, y is interior;
 - gap stays above rounding and does not fall, however far: y is outside, f*(y) = +∞;
 - gap falls to 0: y is on the boundary, to rounding. If it falls like 1 / s the
   objective gains as much with each doubling (a Gaussian without variance) and
   f*(y) = +∞; if it falls faster (a count of zero) the objective tends to f*(y);
-- f is finite up to some s alone, and gap is positive up to there: the domain of f ends
-  with a finite gradient, and the supremum along the ray is at its edge, finite. Such a
+- f is finite up to some s only, and gap is positive up to there: the domain of f ends
+  with a finite gradient, and the supremum along the ray is finite, at the edge. Such a
   ray is never evidence of +∞.
 
 A threshold on the gap alone would call a singular covariance outside.
+
+Gaps on the ray u = −1, for s = 1, 4, 16 and 64:
+
+    f from θ               y      gap(s)                        verdict
+    exp from 0             0      0.368, 0.018, 1e-7, 2e-28     boundary, f* = 0
+    −log(−θ) from −1       0      0.500, 0.200, 0.059, 0.015    boundary, f* = +∞
+    −log(−θ) from −1      −0.5    1.000, 0.700, 0.559, 0.515    outside, f* = +∞
+    exp from 0             1e-3   0.367, 0.017, −1e-3, −1e-3    y is interior
 """
 
 from typing import NamedTuple
@@ -28,14 +36,14 @@ from bregjax.convex._solvers.packing import packed_loop, select_stack
 
 
 class Verdict(NamedTuple):
-    """Flags, scalars or by ray.
+    """What the gaps tell, as flags: scalars, or one for each ray.
 
     Attributes:
         outside: f* = +∞, and y is not in the closure of the mean domain.
-        boundary: The gap falls to nothing.
-        rising: It falls like 1 / s: f* = +∞ if this is the boundary.
+        boundary: The gap falls to 0.
+        rising: The gap falls like 1 / s: f* = +∞ if y is on the boundary.
         edge: The domain of f ends while the objective still rises.
-        fast: The gap falls faster than 1 / s: f* is finite if this is the boundary.
+        fast: The gap falls faster than 1 / s: f* is finite if y is on the boundary.
     """
 
     outside: Array
@@ -45,39 +53,41 @@ class Verdict(NamedTuple):
     fast: Array
 
 
-class Ray(NamedTuple):
-    """What has been seen on rays so far; all fields have one entry for each ray.
+class RayHistory(NamedTuple):
+    """Points seen on rays so far; all fields have one entry for each ray.
 
-    Points are four times as far out each time. Once f is not finite at one, because
-    the domain ends or ψ overflows, the others approach the end by bisection: where ∇f
-    grows without bound at the end of a domain the gap turns negative.
+    Each point is four times as far out as the last. Once f is not finite at a point,
+    because the domain ends or f overflows, the next points approach the end by
+    bisection: where ∇f grows without bound at the end of a domain the gap turns
+    negative.
     """
 
-    length: Array  # of the next point
-    first: Array  # of the first point that is not the origin
-    inner: Array  # the last finite one
-    outer: Array  # the first that is not finite, or +∞
-    overflow: Array  # f is −∞ at some point, which no convex function is
+    length: Array  # s of the next point
+    first: Array  # s of the first point that is not the origin
+    inner: Array  # largest s at which f is finite
+    outer: Array  # least s at which f is not finite, or +∞
+    overflow: Array  # whether f is −∞ at some point, which no convex function is
     seen: Array  # points before the bisection
-    gaps: tuple[Array, Array]  # the last two before the bisection, the last first
-    noise: tuple[Array, Array]  # their roundings
-    loudest: Array  # the largest rounding so far
+    gaps: tuple[Array, Array]  # the last two gaps before the bisection, the last first
+    noise: tuple[Array, Array]  # roundings of these gaps
+    loudest: Array  # the largest rounding of a gap so far
     final: Array  # the gap farthest out
-    interior: Array  # some gap is negative
-    positive: Array  # all gaps are above rounding
+    interior: Array  # whether some gap is negative
+    positive: Array  # whether all gaps are above rounding
     quarters: Array  # how often in a row the gap has become about a quarter
-    fast: Array  # a gap far above rounding has become much less than a quarter
+    fast: Array  # whether a gap far above rounding fell to much less than a quarter
 
 
-def new_rays(reach: Array) -> Ray:
-    """Rays with no point yet, for a last iterate `reach` away.
+def new_rays(reach: Array) -> RayHistory:
+    """Rays with no point yet, for a last iterate `reach` away from their origin.
 
-    The first points lie on the way already gone, where f is finite, the others beyond.
+    The first points lie on the way to the last iterate, where f is finite, the others
+    beyond it.
     """
     zero, yes = jnp.zeros_like(reach), jnp.ones(reach.shape, bool)
     # Farther out no gap is above rounding, or f may overflow.
     reach = jnp.clip(reach, 1, 1 / jnp.finfo(reach.dtype).eps)
-    return Ray(
+    return RayHistory(
         length=zero,
         first=reach / 4.0 ** (thresholds.TRAVELLED - 2),
         inner=zero,
@@ -95,8 +105,8 @@ def new_rays(reach: Array) -> Ray:
     )
 
 
-def unfinished(ray: Ray, index: Array) -> Array:
-    """Which rays need another point after `index` of them."""
+def unfinished(ray: RayHistory, index: Array) -> Array:
+    """Which rays need another point after `index` points."""
     ended = jnp.isfinite(ray.outer)
     apart = (
         ray.outer - ray.inner
@@ -107,8 +117,8 @@ def unfinished(ray: Ray, index: Array) -> Array:
     return ~ray.interior & going & (index < thresholds.POINTS + last)
 
 
-def extend(ray: Ray, value: Array, gap: Array, noise: Array) -> Ray:
-    """Take in the next point of each ray: f, the gap and the gap's rounding there."""
+def extend(ray: RayHistory, value: Array, gap: Array, noise: Array) -> RayHistory:
+    """Take in f, the gap and the rounding of the gap at the next point of each ray."""
     finite = jnp.isfinite(value) & jnp.isfinite(gap) & jnp.isfinite(noise)
     bisecting = jnp.isfinite(ray.outer)
     farther = jnp.where(ray.length > 0, 4 * ray.length, ray.first)
@@ -127,7 +137,7 @@ def extend(ray: Ray, value: Array, gap: Array, noise: Array) -> Ray:
     def keep(new: Array, old: Array) -> Array:
         return jnp.where(gallop, new, old)
 
-    return Ray(
+    return RayHistory(
         length=jnp.where(jnp.isfinite(outer), inner / 2 + outer / 2, farther),
         first=ray.first,
         inner=inner,
@@ -145,7 +155,7 @@ def extend(ray: Ray, value: Array, gap: Array, noise: Array) -> Ray:
     )
 
 
-def judge(ray: Ray) -> Verdict:
+def judge(ray: RayHistory) -> Verdict:
     """Verdict by ray, once all points are in."""
     beyond = ray.seen >= thresholds.TRAVELLED + 3
     reached = ray.seen >= thresholds.TRAVELLED
@@ -158,11 +168,11 @@ def judge(ray: Ray) -> Verdict:
     # A gap that falls like 1 / s loses a factor 4 over one point.
     level = (last > thresholds.LEVEL * previous) & (ray.final > thresholds.LEVEL * last)
     outside = ~ray.interior & ray.positive & level & reached & endless
-    # Against the rounding nearer by as well: that of a slope near 0 is very small.
+    # Compared with the largest rounding: that of a slope near 0 is very small.
     vanished = jnp.maximum(last, previous) <= thresholds.VANISHED * ray.loudest
     falls = ~level | (last <= thresholds.VISIBLE * ray.noise[0])
     boundary = ~ray.interior & ~outside & falls & (beyond | (reached & vanished))
-    # Far out, an end without curvature before it may be an overflow.
+    # An end far out, before which f does not bend, may be an overflow.
     bent = last - ray.final >= thresholds.BENT * last
     near = ray.outer <= thresholds.FAR_EDGE
     edge = ~ray.interior & ~endless & ray.positive & (near | bent)
@@ -183,18 +193,19 @@ def ray_test(
 
     Args:
         f: The function on raveled arrays.
-        y: Mean parameters, shape ``[n]``.
-        origin: Where the rays begin, shape ``[n]``.
-        directions: Rays, shape ``[k, n]``, the way from the origin to the last iterate
-            first; of any length, a zero row is left out.
-        clean: Whether the zeros of a ray are zeros, shape ``[k]``. Elsewhere components
-            may be rounding, and their share of the gap is not evidence of anything.
+        y: Mean parameters, `[n]`.
+        origin: Where the rays begin, `[n]`.
+        directions: Directions of the rays, `[k, n]`, the way from the origin to the
+            last iterate first; of any length, a zero row is left out.
+        clean: Whether the components of a ray that are 0 are exact, `[k]`. In the other
+            rays components may be rounding, and their share of the gap proves nothing.
         reach: Distance of the last iterate from the origin, in max-norm, scalar.
-        needed: Where False nothing is evaluated; scalar.
+        needed: Whether to evaluate anything; scalar.
 
     Returns:
-        Scalar flags. One ray suffices for each, as a ray that a component off the
-        direction of escape spoils turns negative and says nothing; `outside` wins.
+        Scalar flags. One ray suffices for each flag, as a ray that is spoilt by a
+        component off the direction of escape turns negative and says nothing; `outside`
+        wins.
     """
     eps = jnp.finfo(y.dtype).eps
     size = jnp.max(jnp.abs(directions), axis=1, keepdims=True)  # [k, 1]
@@ -208,11 +219,11 @@ def ray_test(
         noise = eps * jnp.sum((jnp.abs(y) + jnp.abs(slope)) * weight)
         return value, jnp.sum((y - slope) * direction), noise
 
-    def more(state: tuple[Array, Ray]) -> Array:
+    def more(state: tuple[Array, RayHistory]) -> Array:
         index, rays = state
         return jnp.any(needed & unfinished(rays, index))
 
-    def look(state: tuple[Array, Ray]) -> tuple[Array, Ray]:
+    def look(state: tuple[Array, RayHistory]) -> tuple[Array, RayHistory]:
         index, rays = state
         going = unfinished(rays, index)
         longer = extend(rays, *jax.vmap(gap)(rays.length, directions, weights))
@@ -222,7 +233,7 @@ def ray_test(
     rays = new_rays(jnp.broadcast_to(reach, clean.shape))
     _, rays = packed_loop(more, look, (jnp.asarray(0, jnp.int32), rays))
     verdict = judge(rays)
-    # A ray that comes to an end proves nothing: any other evidence counts for more.
+    # A ray on which f ends proves nothing: evidence of other rays counts for more.
     flags = (
         verdict.outside & jnp.isinf(rays.outer),
         verdict.outside,

@@ -5,9 +5,14 @@ along which f is affine everywhere; for a cumulant these are the null vectors of
 whatever θ. N holds an orthonormal basis of them. Since H N = 0, the null space of C is
 spanned by D N; with Q an orthonormal basis of it, C + QQᵀ is positive definite.
 
-A residual is freed of its component along these directions by s ← s − QQᵀs on the
-scaled residual s = D⁻¹r. This projection is oblique in r: the orthogonal one would add
-eps·max|r| to each component and drown means far below eps·max|y|.
+The component of a residual along these directions is removed by s ← s − QQᵀs on the
+scaled residual s = D⁻¹r. This projection is oblique in r: the orthogonal projection
+would add eps·max|r| to each component, more than means far below eps·max|y|.
+
+For f = log(e^θ₁ + e^θ₂) at 0: H = ¼ [[1, −1], [−1, 1]], D = ½ I, N = Q = (1, 1)/√2 and
+C + QQᵀ = [[1.5, −0.5], [−0.5, 1.5]] with the eigenvalues 1 and 2. For y = (¾, ¼) the
+residual is (¼, −¼), the Newton step (½, −½) and λ² = ¼; the solution is ½ (log 3)
+(1, −1) = (0.55, −0.55).
 """
 
 from typing import NamedTuple
@@ -27,17 +32,17 @@ def product(left: Array, right: Array) -> Array:
 
 
 def diagonal(matrix: Array) -> Array:
-    """Diagonal of a square matrix; compiles faster than a gather."""
+    """Diagonal of a square matrix, as a sum, which compiles faster than a gather."""
     on = jnp.eye(matrix.shape[0], dtype=bool)
     return jnp.sum(jnp.where(on, matrix, 0), axis=0)
 
 
 def cholesky(matrix: Array) -> Array:
-    """Lower Cholesky factor of a matrix that is symmetric as it is."""
+    """Lower Cholesky factor of a matrix that is exactly symmetric."""
     return jax.lax.linalg.cholesky(matrix, symmetrize_input=False)
 
 
-class Scaled(NamedTuple):
+class ScaledHessian(NamedTuple):
     """Hessian with unit diagonal, and the projector on its overcomplete directions."""
 
     scale: Array  # D, [n]
@@ -46,11 +51,11 @@ class Scaled(NamedTuple):
 
 
 def orthonormal(columns: Array) -> Array:
-    """Orthonormal basis of the columns [n, n] that aren't zero; zero columns stay.
+    """Orthonormal basis of the columns `[n, n]` that are not zero; zero columns stay.
 
-    By the Cholesky factor of the Gram matrix: many times faster than a QR of the same
-    size. The result lies in the span of the columns whatever the factor loses, which
-    is all that C + QQᵀ needs.
+    By the Cholesky factor of the Gram matrix, many times faster than a QR of the same
+    size. The result lies in the span of the columns however many digits the factor
+    loses, which is all that C + QQᵀ needs.
     """
     n, eps = columns.shape[0], jnp.finfo(columns.dtype).eps
     gram = product(columns.T, columns)
@@ -61,12 +66,12 @@ def orthonormal(columns: Array) -> Array:
 
 
 def null_basis(f: FlatFunction, start: Array, slope: Array, curvature: Array) -> Array:
-    """Overcomplete directions N [n, n]: orthonormal columns, zero where there is none.
+    """Overcomplete directions N `[n, n]`: orthonormal columns, the others zero.
 
     Candidates are the null vectors of the scaled Hessian at `start`. A general convex
-    function can be flat there alone (a Huber function, a maximum), so a candidate
-    counts only if the slope along it stays the same at ±1 and ±10. `slope` and
-    `curvature` are ∇f and ∇²f at `start`.
+    function may be affine near `start` alone (a Huber function, a maximum), so a
+    candidate counts only if the slope along it stays the same at ±1 and ±10. `slope`
+    and `curvature` are ∇f and ∇²f at `start`.
     """
     n, eps = start.size, jnp.finfo(start.dtype).eps
     scale = jnp.sqrt(diagonal(curvature))
@@ -76,8 +81,8 @@ def null_basis(f: FlatFunction, start: Array, slope: Array, curvature: Array) ->
     # Weights ascend: the candidates come first, and the first columns span them.
     columns = jnp.where(candidate[None], jnp.linalg.qr(vectors / scale[:, None])[0], 0)
 
-    # Moved along all candidates at once: along an affine one the slope stays the same
-    # whatever the others do.
+    # Move along all candidates at once: along an affine direction the slope stays the
+    # same wherever the others lead.
     order = jnp.arange(n, dtype=start.dtype)
     way = product(columns, 1 + jnp.sin(1 + 12.9898 * order) / 2)
 
@@ -85,7 +90,7 @@ def null_basis(f: FlatFunction, start: Array, slope: Array, curvature: Array) ->
         value, there = jax.value_and_grad(f)(start + length * way)
         change = product(columns.T, there - slope)
         noise = product(jnp.abs(columns.T), jnp.abs(slope) + jnp.abs(there))
-        # Past a domain that ends a guarded f has a slope of 0, and is not affine.
+        # Outside of its domain a guarded f has the slope 0, without being affine.
         same = jnp.abs(change) <= thresholds.OFF_HULL * eps * noise
         return ~(same & jnp.isfinite(value))
 
@@ -94,12 +99,12 @@ def null_basis(f: FlatFunction, start: Array, slope: Array, curvature: Array) ->
 
 
 def gauge(step: Array, null: Array) -> Array:
-    """Step without its component along the overcomplete directions."""
+    """The step without its component along the overcomplete directions."""
     return step - product(null, product(null.T, step))
 
 
-def scaled_hessian(curvature: Array, scale: Array, null: Array) -> Scaled:
-    """C + QQᵀ for the given D; the work for Q is skipped where N is empty."""
+def scaled_hessian(curvature: Array, scale: Array, null: Array) -> ScaledHessian:
+    """C + QQᵀ for a given D; where N is empty, Q is not computed."""
     matrix = curvature / jnp.outer(scale, scale)
     matrix = (matrix + matrix.T) / 2
 
@@ -111,15 +116,15 @@ def scaled_hessian(curvature: Array, scale: Array, null: Array) -> Scaled:
         return null, null
 
     basis, projector = jax.lax.cond(jnp.any(null != 0), fill, empty, null)
-    return Scaled(scale, matrix + projector, basis)
+    return ScaledHessian(scale, matrix + projector, basis)
 
 
 def ridge_cholesky(matrix: Array) -> Array:
     """Cholesky factor of matrix + δI, δ the first of 4 eps·30^k that makes it finite.
 
-    Those are `RIDGE` and `STIFFER` of the thresholds.
-    A ridge and not a cut-off of eigenvalues: a direction of eigenvalue μ is slowed to
-    the rate δ / (μ + δ), never lost, and the fixed point of the iteration stays.
+    (4 and 30 are `RIDGE` and `STIFFER` of the thresholds.) With a ridge in place of a
+    cut-off of eigenvalues a direction of eigenvalue μ is not lost: it converges at the
+    rate δ / (μ + δ), and the fixed point of the iteration stays.
     """
     eps = jnp.finfo(matrix.dtype).eps
     identity = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
@@ -141,7 +146,7 @@ def ridge_cholesky(matrix: Array) -> Array:
 
 
 def refined_solve(matrix: Array, factor: Array, right: Array) -> Array:
-    """Solution by the factor; one refinement, kept only if it lowers the residual."""
+    """Solution by the factor, refined once if that lowers the residual."""
 
     def misfit(solution: Array) -> Array:
         return right - product(matrix, solution)
@@ -156,9 +161,9 @@ def refined_solve(matrix: Array, factor: Array, right: Array) -> Array:
 def inverse_product(f: FlatFunction, theta: Array, null: Array, right: Array) -> Array:
     """P H⁺ P `right`, P the projector off the overcomplete directions.
 
-    Symmetric, and differentiable in θ and in what f closes over. D, N and Q are held
-    constant: with H N = 0 and D QQᵀD added, the solution is exact whatever they are, so
-    its derivatives are too.
+    Symmetric, and differentiable in θ and in the arrays that f closes over. D, N and Q
+    are held constant: with H N = 0 and D QQᵀD added to H, the solution is exact for any
+    D and Q, and so are its derivatives.
     """
     solution = jax.lax.custom_linear_solve(
         lambda vector: filled_product(f, theta, null, vector),
@@ -183,7 +188,7 @@ def filled_solve(f: FlatFunction, theta: Array, null: Array, target: Array) -> A
     return refined_solve(matrix, factor, target / scale) / scale
 
 
-def _fixed_hessian(f: FlatFunction, theta: Array, null: Array) -> Scaled:
+def _fixed_hessian(f: FlatFunction, theta: Array, null: Array) -> ScaledHessian:
     """The scaled Hessian at θ, without derivatives."""
     curvature = jax.lax.stop_gradient(jax.hessian(f)(theta))
     variances = diagonal(curvature)

@@ -1,11 +1,11 @@
 """The damped Newton iteration, and the look around the point where it ends.
 
-Minimises g(θ) = f(θ) − <y, θ>. Cost of one step: a Hessian (n gradients) and a few
-factorisations, O(n³) time, O(n²) memory. One step is four phases: `_move` to the next
+It minimises g(θ) = f(θ) − <y, θ>. One step costs a Hessian (n gradients) and a few
+factorisations, O(n³) time and O(n²) memory, and has four phases: `_move` to the next
 point, the direction from there, `_assess` whether to stop, and the length of the step.
 
 The last iterations do not move the point: they measure the Hessian again at points a
-few roundings off, for the certificate.
+few roundings away, for `acceptance.py`.
 """
 
 import enum
@@ -30,52 +30,61 @@ class Reason(enum.IntEnum):
     """Why the iteration ended; int32 in traced code."""
 
     RUNNING = 0
-    AT_FLOOR = 1  # nothing but rounding is left
+    AT_FLOOR = 1  # only rounding is left of the residual
     DRIFTING = 2  # the iterates go to infinity and gain nothing
     OUT_OF_STEPS = 3
-    STUCK = 4  # no step will do, or something is not finite
+    STUCK = 4  # no length of the step is accepted, or something is not finite
     BLURRED = 5  # a rounding of y reaches the boundary
 
 
 class Look(NamedTuple):
-    """What has been seen around the last point; worst cases."""
+    """Measurements around the last point; worst cases.
+
+    Attributes:
+        num: Number of Hessians measured.
+        step: Newton step, around whose end the next Hessian is measured, `[n]`.
+        change: Relative change of the Hessian, squared.
+        blur: λ² that a rounding of y and ∇f makes (see `frame.Whitening`).
+        decrement: λ² of the last point, by the Hessians around it.
+        firm: Whether all variances are above the ridge.
+    """
 
     num: Array
-    step: Array  # [n], to the next point to look around
-    change: Array  # relative change of the Hessian, squared
+    step: Array
+    change: Array
     blur: Array
-    decrement: Array  # of the last point, by the Hessians around
-    firm: Array  # whether all variances are above the ridge
+    decrement: Array
+    firm: Array
 
 
 class Course(NamedTuple):
-    """How the iteration has gone so far, for deciding when to stop."""
+    """The history of the iteration, for deciding when to stop."""
 
     best: Array  # least λ² so far
     scale: Array  # largest |f| + Σ|y_i θ_i| so far
     idle: Array  # steps since λ² last fell by a third
     peak: Array  # largest λ² so far
-    steady: Array  # full steps that left λ² the same, less the others
+    steady: Array  # full steps that left λ² the same, less full steps that lowered it
     cramped: Array  # steps in a row that had to be cut short
     trend: Array  # [n], the last ray whose λ² was more than rounding
 
 
 class Sums(NamedTuple):
-    """Sums over coordinates at a new point; of flags, how many are up."""
+    """Sums over coordinates at a new point, and numbers of coordinates."""
 
     noise: Array  # rounding of the slope along the ray
     inner: Array  # <y, θ>
     size: Array  # Σ|y_i θ_i|
-    loose: Array  # variances that are still changing
-    inexact: Array  # residuals above rounding
-    drift: Array  # share of λ² of what is loose
-    blind: Array  # rounding of that
-    broken: Array  # components of the step that are not finite
-    held: Array
-    unresolved: Array
+    loose: Array  # number of variances that are still changing
+    inexact: Array  # number of residuals above rounding
+    drift: Array  # share of λ² of coordinates whose variances are changing
+    blind: Array  # rounding of `drift`
+    broken: Array  # number of components of the step that are not finite
+    held: Array  # number of coordinates held at walls
+    unresolved: Array  # number of variances below their rounding
 
 
-class State(NamedTuple):
+class DescentState(NamedTuple):
     """Carry of the Newton loop: the next point is θ + length·step."""
 
     point: Point
@@ -91,12 +100,13 @@ class State(NamedTuple):
 
 def descend(
     f: FlatFunction, warm: Array, y: Array, null: Array, max_steps: int, *, skip: Array
-) -> State:
+) -> DescentState:
     """Iterate from `warm` until there is a reason to stop, then look around."""
     eps = jnp.finfo(y.dtype).eps
-    rooted = jnp.any(null != 0, axis=1)  # held, they would break the gauge
+    # Coordinates in overcomplete directions: `gauge` moves them, so none may be held.
+    rooted = jnp.any(null != 0, axis=1)
 
-    def advance(state: State) -> State:
+    def advance(state: DescentState) -> DescentState:
         looking = state.reason != Reason.RUNNING
         raw, length = _move(f, state, looking)
         before = diagonal(state.point.curvature)
@@ -135,7 +145,7 @@ def descend(
 
         pivot = jnp.min(diagonal(factor)) ** 2
         visible = way.decrement > thresholds.INVISIBLE * eps**2 * course.scale
-        # A pivot may miss a direction; a long drift has lost one, or will.
+        # Pivots may hide a lost direction; a long drift has lost one, or will lose it.
         worn = ~(pivot > thresholds.WORN * eps**0.5)
         worn = worn | (course.steady >= thresholds.LONG_DRIFT)
         worn = worn & (sums.unresolved == 0) & (sums.held == 0)
@@ -148,7 +158,7 @@ def descend(
         )  # fmt: skip
         blurred = (reason == Reason.RUNNING) & (seen.blur > thresholds.BLUR)
         reason = jnp.where(blurred, Reason.BLURRED, reason)
-        # The step of the Hessian as it is: the first look may have a lifted one's.
+        # Take the step of the plain Hessian: the first look may have a lifted diagonal.
         look = Look(
             num=state.look.num + 1,
             step=seen.step,
@@ -158,7 +168,7 @@ def descend(
             firm=state.look.firm & (pivot > thresholds.FIRM * eps),
         )
         look = _select(looking, look, state.look._replace(step=way.step))
-        new = State(
+        new = DescentState(
             point=seen.point,
             frame=seen.frame,
             walls=walls,
@@ -169,10 +179,10 @@ def descend(
             reason=reason.astype(jnp.int32),
             look=look,
         )
-        # Looking changes nothing but what has been seen.
+        # Looking changes `look` alone.
         return _select(looking, state._replace(look=look), new)
 
-    def going(state: State) -> Array:
+    def going(state: DescentState) -> Array:
         looks = ~skip & (state.look.num < thresholds.LOOKS)
         return (state.reason == Reason.RUNNING) | looks
 
@@ -184,10 +194,10 @@ def _select(condition: Array, one: PyTree, other: PyTree) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
 
 
-def _begin(warm: Array, y: Array, null: Array, skip: Array) -> State:
+def _begin(warm: Array, y: Array, null: Array, skip: Array) -> DescentState:
     zero, none = jnp.zeros((), y.dtype), jnp.zeros_like(y)
     count = jnp.asarray(0, jnp.int32)
-    return State(
+    return DescentState(
         point=Point(warm, zero, none, jnp.zeros((y.size, y.size), y.dtype)),
         frame=first_frame(null),
         walls=no_walls(warm),
@@ -208,14 +218,16 @@ def _begin(warm: Array, y: Array, null: Array, skip: Array) -> State:
     )
 
 
-def _sums(state: State, point: Point, walls: Walls, way: Direction, y: Array) -> Sums:
+def _sums(
+    state: DescentState, point: Point, walls: Walls, way: Direction, y: Array
+) -> Sums:
     eps = jnp.finfo(y.dtype).eps
     variances = diagonal(point.curvature)
     before = diagonal(state.point.curvature)
     magnitude = jnp.abs(y) + jnp.abs(point.gradient)
     spread = eps * jnp.sqrt(product(state.frame.basis.T**2, magnitude**2))
     inner = y * point.theta
-    # Scale-free, and what tells convergence from a drift to infinity, where the
+    # Relative changes of variances tell convergence from a drift to infinity, where the
     # decrement and the residual vanish as well.
     loose = jnp.abs(variances - before) > thresholds.SETTLED * before
     return Sums(
@@ -235,9 +247,9 @@ def _sums(state: State, point: Point, walls: Walls, way: Direction, y: Array) ->
 
 
 def _assess(
-    state: State, point: Point, length: Array, way: Direction, sums: Sums
+    state: DescentState, point: Point, length: Array, way: Direction, sums: Sums
 ) -> tuple[Array, Course]:
-    """Whether to stop at the new point, and the course so far."""
+    """The reason to stop at the new point, if any, and the course so far."""
     eps, course = jnp.finfo(length.dtype).eps, state.course
     noise, drift = sums.noise, sums.drift
     scale = jnp.abs(point.value) + sums.size
@@ -253,13 +265,13 @@ def _assess(
     lower = way.decrement < thresholds.PROGRESS * course.best
     idle = jnp.where(lower | ~settled | ~low, 0, course.idle + 1).astype(jnp.int32)
 
-    # Coordinates that still drift have nothing more to give, or are all rounding.
+    # Coordinates that still drift can lower g no more, or are all rounding.
     rest = way.decrement - drift
     quiet = rest <= jnp.maximum(quiet_noise, nothing)
     blind = drift <= sums.blind
     adrift = moved & (sums.loose > 0)
     drifting = adrift & (((drift <= nothing) & quiet) | blind)
-    # A logarithm's decrement stays the same all the way to infinity.
+    # The decrement of a logarithm stays the same all the way to infinity.
     peak = jnp.fmax(course.peak, way.decrement)
     same = way.decrement > thresholds.PROGRESS * state.way.decrement
     same = same & (way.decrement > thresholds.PEAK_SHARE * eps**0.75 * peak)
@@ -299,16 +311,16 @@ def _feel(
     wall: Array,
     push: Array,
 ) -> tuple[Walls, Direction, Array]:
-    """Which coordinates ran into a wall, or the step that pushes held ones on to it."""
+    """Find coordinates that ran into a wall, or the step that pushes held ones on."""
     near = jnp.isfinite(wall)
-    ahead = jnp.where(near, wall * way.step, 0)
+    to_wall = jnp.where(near, wall * way.step, 0)
     final = push & (walls.rounds >= thresholds.WALL_ROUNDS)
-    moves = jnp.where(final, walls.span, ahead)
+    moves = jnp.where(final, walls.span, to_wall)
     rounds = jnp.where(near, 1, 0)
     rounds = jnp.where(final, thresholds.BISECTIONS_TO_WALL, rounds)
     free, blocked = free_way(f, point.theta, moves, rounds)
     hit = near & (free != moves)
-    found = jnp.where(hit, ahead - length * way.step, 0)
+    found = jnp.where(hit, to_wall - length * way.step, 0)
     span = jnp.where(walls.held & ~push, walls.span, found)
     walls = walls._replace(
         span=jnp.where(final, blocked - free, span),
@@ -319,11 +331,12 @@ def _feel(
     return walls, way._replace(step=step), jnp.where(push, 1, length)
 
 
-def _move(f: FlatFunction, state: State, looking: Array) -> tuple[Point, Array]:
-    """The next point; shortened while a curvature H_ii would fall by more than 1e4.
+def _move(f: FlatFunction, state: DescentState, looking: Array) -> tuple[Point, Array]:
+    """The next point and the length of the step that leads to it.
 
-    A softmax saturates on one long step, and never returns from there. When looking,
-    the Newton point moved by a few roundings.
+    The step is shortened while a curvature H_ii would fall by more than 1e4: a softmax
+    saturates on one long step, and never returns. When looking, the point is the Newton
+    point moved by a few roundings.
     """
     theta, step = state.point.theta, state.way.step
     sure = resolved(state.point, state.frame) & ~state.walls.held

@@ -1,4 +1,8 @@
-"""The Newton direction."""
+"""The Newton direction, with floors under variances that rounding has taken.
+
+In float64 a probability of 1 − 1e-16 has the variance 0 by rounding, where 1e-16 is
+right; the floor is `UNRESOLVED` = 64 eps = 1.4e-14.
+"""
 
 from typing import NamedTuple
 
@@ -8,7 +12,7 @@ from jax.scipy.linalg import cho_solve
 from bregjax._typing import Array
 from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.dense import (
-    Scaled,
+    ScaledHessian,
     diagonal,
     gauge,
     product,
@@ -22,8 +26,8 @@ from bregjax.convex._solvers.outcome import Point
 class Direction(NamedTuple):
     """Newton direction d, the squared decrement λ² = <r, d> and the projected r.
 
-    `ray` is d with the part along N that weighs least in <|∇f|, |d|>: for a category
-    that dies out its own component alone, where d moves all the others as well.
+    `ray` is d with the component along N for which <|∇f|, |d|> is least: where a
+    category dies out the ray moves its coordinate alone, d moves the others as well.
     `local` and `residual` are the ray and r in the coordinates of the frame.
     """
 
@@ -35,9 +39,9 @@ class Direction(NamedTuple):
 
 
 def resolved(point: Point, frame: Frame) -> Array:
-    """Which variances are more than the rounding of a mean's square.
+    """Which variances are above the rounding of the squared mean.
 
-    In a fitted frame they have been measured along their own directions.
+    In a fitted frame all are: variances are measured along their own directions there.
     """
     noise = thresholds.UNRESOLVED * jnp.finfo(point.theta.dtype).eps * point.gradient**2
     return frame.fitted | (diagonal(point.curvature) > noise)
@@ -48,10 +52,10 @@ def floored(
 ) -> tuple[Array, Array]:
     """H with a floor under its diagonal, and D = diag(H)^½; all in the frame.
 
-    The first floor, left out where `plain`, is what the rounding of a mean makes of a
-    variance: a probability of 1 − 1e-16 has none left, while the other entries of its
-    row still have noise, and the matrix would be indefinite. The second serves the
-    scaling alone: an underflown curvature must not give a zero direction.
+    The first floor, left out where `plain`, is the rounding of a squared mean: the
+    variance of a probability of 1 − 1e-16 is lost, while the other entries of its row
+    still have noise, and the matrix would be indefinite. The second floor is for D
+    alone: a curvature that underflows must not give a zero direction.
     """
     info = jnp.finfo(residual.dtype)
     variances = diagonal(point.curvature)
@@ -66,10 +70,10 @@ def floored(
 
 def newton_direction(
     point: Point, y: Array, frame: Frame, plain: Array
-) -> tuple[Direction, Scaled, Array]:
+) -> tuple[Direction, ScaledHessian, Array]:
     """Direction of f − <y, ·> at a point, the scaled Hessian and its factor.
 
-    `plain` asks for the Hessian as it is, for judging it.
+    `plain` asks for the Hessian without floors, as `acceptance.py` needs it.
     """
     residual = product(frame.basis.T, y - point.gradient)
     curvature, scale = floored(point, residual, frame, plain)

@@ -1,12 +1,16 @@
 """Coordinates in which Hessians are measured.
 
-The entries of a Hessian are exact to roundings of its largest: where the variances of
-two directions that are not axes differ by 1 / eps, the smaller is lost, whatever is
-done with the matrix later. A covariance of condition κ makes second moments of
-condition κ², so this happens at κ = 1e4 in float32 and at 1e8 in float64. Measured
-*along the columns of a matrix B*, as BᵀHB with the products H b_j by forward
-differentiation, it keeps them. Once B whitens the Hessian of a near point all variances
-are near 1, and what is left is the rounding of θ, y and ∇f, some κ·eps.
+The entries of a Hessian are exact to roundings of its largest entry: where the
+variances of two directions that are not axes differ by 1 / eps, the smaller variance is
+lost for good. A covariance of condition κ makes second moments of condition κ², so this
+happens at κ = 1e4 in float32 and at 1e8 in float64. A Hessian measured *along the
+columns of a matrix B*, as BᵀHB with the products H b_j by forward differentiation,
+keeps both variances. Once B whitens the Hessian of a near point all variances are near
+1, and the error left is the rounding of θ, y and ∇f, some κ·eps.
+
+For f = ½ (θ₁ + θ₂)² + ½ 1e-8 (θ₁ − θ₂)² in float32 all entries of the Hessian are 1,
+and the variance along (1, −1) is lost; with B = [[1, 1], [1, −1]] the matrix BᵀHB is
+diag(4, 4e-8).
 """
 
 from typing import NamedTuple
@@ -16,7 +20,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
 from bregjax._typing import Array
-from bregjax.convex._solvers.dense import Scaled, product
+from bregjax.convex._solvers.dense import ScaledHessian, product
 from bregjax.convex._solvers.outcome import FlatFunction, Point
 from bregjax.convex._solvers.packing import totals
 
@@ -31,18 +35,18 @@ class Frame(NamedTuple):
 
 
 class Whitening(NamedTuple):
-    """What a factor of the Hessian tells.
+    """Measurements by a Cholesky factor of the Hessian.
 
     Attributes:
-        point: The point, its curvature in the new frame if that was asked for.
+        point: The point, its curvature in the new frame after a refit.
         frame: The frame.
         blur: Squared length, in the norm of H⁻¹, of a rounding of y and ∇f: twice the
-            error it makes of the value. For a conjugate that grows like a logarithm
-            towards the boundary a length of 1 reaches it.
-        change: Squared Frobenius norm of how much a second Hessian differs, relative to
-            this one in every direction.
+            error of the value that this rounding makes. For a conjugate that grows like
+            a logarithm towards the boundary a length of 1 reaches the boundary.
+        change: Squared Frobenius norm of the change to a second Hessian, relative to
+            the first one in every direction.
         decrement: Squared length of a residual in the norm of H⁻¹.
-        step: The residual's Newton step, shape ``[n]``.
+        step: Newton step of that residual, `[n]`.
     """
 
     point: Point
@@ -54,13 +58,13 @@ class Whitening(NamedTuple):
 
 
 def first_frame(null: Array) -> Frame:
-    """The coordinates of θ."""
+    """The frame of the coordinates of θ themselves."""
     identity = jnp.eye(null.shape[0], dtype=null.dtype)
     return Frame(identity, identity, null, jnp.asarray(False))
 
 
 def measure(f: FlatFunction, theta: Array, frame: Frame) -> Point:
-    """f, ∇f and BᵀHB at θ, from one linearisation."""
+    """f, ∇f and BᵀHB at θ, by one linearisation."""
 
     def along(column: Array) -> tuple[Array, Array, Array]:
         primal, tangent = jax.jvp(jax.value_and_grad(f), (theta,), (column,))
@@ -75,7 +79,7 @@ def whiten(
     point: Point,
     y: Array,
     frame: Frame,
-    scaled: Scaled,
+    scaled: ScaledHessian,
     factor: Array,
     other: Array,
     residual: Array,
@@ -87,14 +91,14 @@ def whiten(
 
     Args:
         point: The point, curvature in the frame.
-        y: Mean parameters, shape ``[n]``.
+        y: Mean parameters, `[n]`.
         frame: The present frame.
-        scaled: The scaled Hessian, of which `factor` is the Cholesky factor.
-        factor: Shape ``[n, n]``.
+        scaled: The scaled Hessian in the present frame.
+        factor: Cholesky factor of the scaled Hessian, `[n, n]`.
         other: The second Hessian, in the present frame.
-        residual: A residual in the present frame, shape ``[n]``.
+        residual: A residual in the present frame, `[n]`.
         refit: Whether to go over to the new frame.
-        needed: Where False nothing is computed; they are 0.
+        needed: Whether to compute anything; where False all measurements are 0.
     """
 
     def compute(frame: Frame) -> Whitening:

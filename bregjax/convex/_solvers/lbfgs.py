@@ -1,9 +1,9 @@
 """Conjugate in many dimensions: L-BFGS, then Newton steps by conjugate gradients.
 
-No matrix is formed: O(n) memory times the history, a gradient or a Hessian–vector
-product at a time. The certificate is weaker than the dense one: the decrement is that
-of conjugate gradients, and the rounding that a nearly singular Hessian would magnify
-is not bounded.
+No matrix is formed: memory O(n) times the history, time a gradient or a Hessian–vector
+product at a time. The test of the answer is weaker than that of the dense solver: the
+decrement comes from conjugate gradients, and the rounding that a nearly singular
+Hessian would magnify is not bounded.
 """
 
 from collections.abc import Callable
@@ -16,28 +16,24 @@ from jax.scipy.sparse.linalg import cg
 
 from bregjax._result import Result
 from bregjax._typing import Array
+from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.boundary import ray_test
 from bregjax.convex._solvers.outcome import (
     FlatFunction,
-    Outcome,
+    FlatSolution,
     terms,
     value_tolerance,
 )
 
-HISTORY = 20
-POLISHING = 20  # Newton steps at most
-CG_STEPS = 500
-PROBES = 16  # products with H to estimate its diagonal
 
-
-class State(NamedTuple):
+class LbfgsState(NamedTuple):
     """Carry of the L-BFGS loop."""
 
     theta: Array
     residual: Array
     optimiser: Any
-    best: Array
-    idle: Array
+    best: Array  # least max-norm of the gradient so far
+    idle: Array  # steps since the gradient last fell by a tenth
     num_steps: Array
     going: Array
 
@@ -49,12 +45,12 @@ class Polish(NamedTuple):
     residual: Array
     step: Array
     decrement: Array
-    model: Array  # the curvature along the step is the same at its end
+    model: Array  # whether the curvature along the step is the same at its end
     num_steps: Array
     going: Array
 
 
-def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
+def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> FlatSolution:
     """Solve ∇f(θ) = y from `warm`."""
     invalid = ~jnp.all(jnp.isfinite(y))
     descent = _descend(f, warm, y, max_steps, skip=invalid)
@@ -71,7 +67,7 @@ def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
     reach = jnp.max(jnp.abs(theta - warm))
     none = jnp.zeros(3, bool)
     verdict = ray_test(f, y, warm, rays, none, reach, lost)
-    # Without a limit in sight a boundary's value is not known to be finite.
+    # Unless the gain is small, the value on a boundary is not known to be finite.
     boundary = verdict.boundary & (polish.decrement <= size)
     conditions = [invalid, passed, verdict.outside, boundary, descent.going]
     codes = [
@@ -89,21 +85,21 @@ def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
     residual = jnp.max(jnp.abs(y - slope))
     null = jnp.zeros((y.size, 0), y.dtype)
     steps = descent.num_steps + polish.num_steps
-    return Outcome(theta, number, result, steps, residual, null)
+    return FlatSolution(theta, number, result, steps, residual, null)
 
 
 def _descend(
     f: FlatFunction, warm: Array, y: Array, max_steps: int, *, skip: Array
-) -> State:
+) -> LbfgsState:
     eps = jnp.finfo(y.dtype).eps
 
     def objective(theta: Array) -> Array:
         return f(theta) - jnp.sum(y * theta)
 
-    solver = optax.lbfgs(memory_size=HISTORY)
+    solver = optax.lbfgs(memory_size=thresholds.HISTORY)
     evaluate = optax.value_and_grad_from_state(objective)
 
-    def advance(state: State) -> State:
+    def advance(state: LbfgsState) -> LbfgsState:
         value, slope = evaluate(state.theta, state=state.optimiser)
         update, optimiser = solver.update(
             slope,
@@ -116,22 +112,22 @@ def _descend(
         theta = state.theta + jnp.asarray(update)
         slope = optax.tree_utils.tree_get(optimiser, "grad")
         size = jnp.max(jnp.abs(slope))
-        lower = size < 0.9 * state.best
+        lower = size < thresholds.LOWER * state.best
         idle = jnp.where(lower, 0, state.idle + 1)
         good = jnp.all(jnp.isfinite(theta)) & jnp.all(jnp.isfinite(slope))
         exact = jnp.all(jnp.abs(slope) <= eps * jnp.abs(y))
         num_steps = state.num_steps + 1
-        return State(
+        return LbfgsState(
             theta=jnp.where(good, theta, state.theta),
             residual=jnp.where(good, -slope, state.residual),
             optimiser=optimiser,
             best=jnp.minimum(state.best, size),
             idle=idle.astype(jnp.int32),
             num_steps=num_steps,
-            going=good & ~exact & (idle < 10),
+            going=good & ~exact & (idle < thresholds.LBFGS_IDLE),
         )
 
-    begin = State(
+    begin = LbfgsState(
         theta=warm,
         residual=y - jax.grad(f)(warm),
         optimiser=solver.init(warm),
@@ -162,19 +158,26 @@ def _polish(f: FlatFunction, theta: Array, y: Array, *, skip: Array) -> Polish:
             return product(vector / scale) / scale
 
         target = residual / scale
-        solution, _ = cg(scaled, target, tol=1e-2, maxiter=CG_STEPS)
+        solution, _ = cg(
+            scaled,
+            target,
+            tol=thresholds.CG_TOLERANCE,
+            maxiter=thresholds.CG_STEPS,
+        )
         solution = jnp.where(jnp.all(jnp.isfinite(solution)), solution, 0)
         step = solution / scale
         here = jnp.sum(step * product(step))
         there = jnp.sum(step * jax.jvp(gradient, (theta + step,), (step,))[1])
-        # What conjugate gradients left of the residual must not matter, or be rounding:
-        # the part along directions in which f is affine stays.
+        # The residual that conjugate gradients leave must be small, or rounding: the
+        # part along directions in which f is affine stays.
         left = target - scaled(solution)
         rounding = eps * (2 * jnp.abs(y) + jnp.abs(residual)) / scale
-        allowed = 1e-3 * jnp.sum(target**2) + 1e4 * jnp.sum(rounding**2)
+        allowed = thresholds.LEFT * jnp.sum(target**2)
+        allowed = allowed + thresholds.LEFT_ROUNDINGS * jnp.sum(rounding**2)
         solved = jnp.sum(left**2) <= allowed
-        exact = jnp.all(jnp.abs(residual) <= 4 * eps * jnp.abs(y))
-        model = exact | (solved & (jnp.abs(there - here) <= 0.25 * here))
+        nothing = thresholds.EXACT_ROUNDINGS * eps * jnp.abs(y)
+        exact = jnp.all(jnp.abs(residual) <= nothing)
+        model = exact | (solved & (jnp.abs(there - here) <= thresholds.SETTLED * here))
         decrement = jnp.where(exact, 0, jnp.sum(residual * step))
         return residual, step, decrement, model
 
@@ -182,7 +185,7 @@ def _polish(f: FlatFunction, theta: Array, y: Array, *, skip: Array) -> Polish:
         target = state.theta + state.step
         residual, step, decrement, model = examine(target)
         better = jnp.all(jnp.isfinite(residual)) & (decrement >= 0)
-        better = better & (decrement < 0.5 * state.decrement)
+        better = better & (decrement < thresholds.HALVED * state.decrement)
         fresh = Polish(
             target, residual, step, decrement, model, state.num_steps + 1, better
         )
@@ -192,7 +195,9 @@ def _polish(f: FlatFunction, theta: Array, y: Array, *, skip: Array) -> Polish:
     none = jnp.asarray(0, jnp.int32)
     begin = Polish(theta, *examine(theta), none, ~skip)
     return jax.lax.while_loop(
-        lambda state: state.going & (state.num_steps < POLISHING), advance, begin
+        lambda state: state.going & (state.num_steps < thresholds.POLISHING),
+        advance,
+        begin,
     )
 
 
@@ -209,7 +214,8 @@ def inverse_product(f: FlatFunction, theta: Array, right: Array) -> Array:
         def scaled(vector: Array) -> Array:
             return operator(vector / scale) / scale
 
-        solution, _ = cg(scaled, target / scale, tol=tol, maxiter=4 * CG_STEPS)
+        steps = 4 * thresholds.CG_STEPS
+        solution, _ = cg(scaled, target / scale, tol=tol, maxiter=steps)
         return solution / scale
 
     return jax.lax.custom_linear_solve(product, right, solve, symmetric=True)
@@ -217,7 +223,8 @@ def inverse_product(f: FlatFunction, theta: Array, right: Array) -> Array:
 
 def _scale(product: Callable[[Array], Array], theta: Array) -> Array:
     """Estimate of diag(H)^½ from H times random signs; right to a few per cent."""
-    signs = jax.random.rademacher(jax.random.key(0), (PROBES, theta.size), theta.dtype)
+    shape = (thresholds.PROBES, theta.size)
+    signs = jax.random.rademacher(jax.random.key(0), shape, theta.dtype)
     estimate = jnp.mean(signs * jax.lax.map(product, signs), axis=0)
     positive = jnp.where(estimate > 0, estimate, jnp.inf)
     least = jnp.min(positive)

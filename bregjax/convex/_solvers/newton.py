@@ -5,14 +5,14 @@ import jax.numpy as jnp
 from bregjax._result import Result
 from bregjax._typing import Array
 from bregjax.convex._solvers import thresholds
+from bregjax.convex._solvers.acceptance import Acceptance, assess
 from bregjax.convex._solvers.boundary import Verdict, ray_test
-from bregjax.convex._solvers.certificate import Certificate, certified
 from bregjax.convex._solvers.dense import diagonal, gauge, null_basis, product
-from bregjax.convex._solvers.descent import Reason, State, descend
+from bregjax.convex._solvers.descent import DescentState, Reason, descend
 from bregjax.convex._solvers.frame import first_frame, measure
 from bregjax.convex._solvers.outcome import (
     FlatFunction,
-    Outcome,
+    FlatSolution,
     conjugate_value,
     first_of,
     inner_product,
@@ -23,14 +23,14 @@ from bregjax.convex._solvers.walls import at_edge
 
 def minimise(
     f: FlatFunction, start: Array, warm: Array, y: Array, max_steps: int
-) -> Outcome:
-    """Solve ∇f(θ) = y from `warm`; `start` tells the overcomplete directions."""
+) -> FlatSolution:
+    """Solve ∇f(θ) = y from `warm`, with overcomplete directions found at `start`."""
     eps = jnp.finfo(y.dtype).eps
     begin = measure(f, start, first_frame(jnp.zeros((y.size, y.size), y.dtype)))
     anchor = begin.gradient
     null = null_basis(f, start, anchor, begin.curvature)
 
-    # y off the affine hull of the mean domain by more than rounding: no θ will do.
+    # y off the affine hull of the mean domain by more than rounding: there is no θ.
     off_hull = product(null.T, y - anchor)
     off, length, other, bad = totals(off_hull**2, y**2, anchor**2, ~jnp.isfinite(y))
     invalid = bad > 0
@@ -39,27 +39,28 @@ def minimise(
 
     skip = invalid | outside_hull
     state = descend(f, warm, y, null, max_steps, skip=skip)
-    check = certified(f, state, y)
+    check = assess(f, state, y)
     held = jnp.any(state.walls.held)
     edge = at_edge(f, state.walls, state.point.theta, start, check.allowed)
     lost = ~(check.passed & (edge | ~held)) & ~skip
     verdict = _rays(f, state, check, warm, y, lost)
 
-    # Where the objective rises by as much with each step, f* = +∞ on the boundary.
+    # Where each step raises the objective by as much, f* = +∞ on the boundary.
     decrement = state.way.decrement
     blurred = (state.reason == Reason.BLURRED) & (decrement < thresholds.FAR)
     blurred = blurred | (check.near & (state.look.blur > thresholds.BLUR_NEAR))
     steady = state.course.steady >= thresholds.LOGARITHMIC
-    # A gap that has been seen to vanish fast, while steps gained ever less, is no
-    # logarithm's, whatever rounding has made of the last steps.
+    # A gap that was seen to vanish fast, while steps gained ever less, is not that of a
+    # logarithm, even where rounding spoils the last steps.
     fast = verdict.boundary & verdict.fast & ~verdict.rising
     spoilt = (state.reason == Reason.BLURRED) & ~steady
     blurred = blurred & ~(fast & ~steady)
     rising = ((steady & verdict.rising) | blurred) & ~held
     limit = jnp.maximum(check.allowed, thresholds.UNIT * eps)
-    # By the Hessians around it, too: what is inside must have been solved. NaN where
-    # a Hessian without curvature has no factor says nothing, nor does a decrement that
-    # a rounding makes: the least tells what there was left to gain.
+    # The decrement by the Hessians around the point must be small too: a y inside would
+    # have been solved. A NaN, where a Hessian without curvature has no factor, says
+    # nothing, nor does a decrement that a rounding makes; where the last steps are
+    # spoilt, the least decrement says how much was left to gain.
     seen, blur = state.look.decrement, state.look.blur
     last = jnp.where(spoilt, state.course.best, decrement)
     at_limit = jnp.fmax(last, jnp.where(seen <= blur, last, seen)) <= limit
@@ -80,30 +81,30 @@ def minimise(
         Result.STALLED,
     )
 
-    # N'θ is the start's: the part of y off the hull, rounding, must not enter.
+    # Nᵀθ is that of the start: the part of y off the hull, a rounding, must not enter.
     theta = state.point.theta
     stray = jnp.sum(off_hull * product(null.T, theta))
     high, low = inner_product(y, theta)
     number = (high - check.value) + (low - stray)
     number = conjugate_value(number, result, rising)
     residual = jnp.max(jnp.abs(jnp.where(invalid, y - anchor, check.residual)))
-    return Outcome(theta, number, result, state.num_steps, residual, null)
+    return FlatSolution(theta, number, result, state.num_steps, residual, null)
 
 
 def _rays(
     f: FlatFunction,
-    state: State,
-    check: Certificate,
+    state: DescentState,
+    check: Acceptance,
     warm: Array,
     y: Array,
     lost: Array,
 ) -> Verdict:
-    """Verdict along what may be the direction of escape.
+    """Verdict along seven rays from the warm start, one of which may lead to infinity.
 
-    From the warm start: the way to the last point, the last step, the residual, the
-    step without its small components, the coordinates that it moves farthest, the way
-    to the last point of those whose curvature there is nothing any more, and the last
-    step that was more than rounding, coarsely.
+    They are the way to the last point; the last step; the residual; the step without
+    its small components; the coordinates that the step moves farthest; the way to the
+    last point in coordinates that have no curvature left there; and the last step that
+    was more than rounding, to three digits.
     """
     escape = gauge(state.point.theta - warm, state.frame.null)
     ray = jnp.where(jnp.isfinite(state.way.ray), state.way.ray, 0)
@@ -111,7 +112,7 @@ def _rays(
     drift = jnp.where(far > thresholds.ADRIFT * jnp.max(far), ray, 0)
     variances = diagonal(state.point.curvature)
     still = variances * escape**2 < thresholds.SPENT * jnp.finfo(y.dtype).eps ** 0.5
-    # A coordinate that is 0 but for rounding has not gone far either.
+    # `_sparse`: a coordinate that is 0 but for rounding has not moved far.
     spent = _sparse(jnp.where(still & ~state.frame.fitted, escape, 0))
     trend = _coarse(jnp.where(jnp.isfinite(state.course.trend), state.course.trend, 0))
     rays = [escape, ray, check.residual, _sparse(ray), drift, spent, trend]
@@ -121,16 +122,16 @@ def _rays(
 
 
 def _sparse(step: Array) -> Array:
-    """Step less the components that rounding alone may have put there."""
+    """The step without components so small that they may be rounding."""
     size = jnp.abs(step)
     return jnp.where(size > thresholds.SPARSE * jnp.max(size), step, 0)
 
 
 def _coarse(step: Array) -> Array:
-    """Step to three digits of its largest component.
+    """The step to three digits of its largest component.
 
-    What the other coordinates still move is gone, and components that are to be equal,
-    as of the categories left where one dies out, are.
+    Small moves of other coordinates become 0, and components that should be equal, as
+    those of the categories left where one dies out, become equal.
     """
     largest = jnp.max(jnp.abs(step))
     unit = thresholds.SPARSE * jnp.where(largest > 0, largest, 1)

@@ -1,4 +1,4 @@
-"""What the private solvers of the conjugate hand back, and how exact it must be."""
+"""Answers of the private solvers of the conjugate, and how exact they must be."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from bregjax.convex._solvers.packing import totals
 FlatFunction = Callable[[Array], Array]
 
 
-class Outcome(NamedTuple):
+class FlatSolution(NamedTuple):
     """Answer of a private solver, on raveled arrays.
 
     `theta` is finite in every case. `null` holds the overcomplete directions as
@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A point and what f is there."""
+    """A point with the value and the derivatives of f there."""
 
     theta: Array  # [n]
     value: Array
@@ -46,7 +46,7 @@ def first_of(cases: list[tuple[Array, Result]], otherwise: Result) -> Array:
 
 
 def conjugate_value(number: Array, result: Array, unbounded: Array) -> Array:
-    """The number where the code stands for one, +∞ where f* is, NaN elsewhere."""
+    """The number where the code stands for a value, +∞ where f* = +∞, NaN elsewhere."""
     boundary = result == Result.BOUNDARY
     infinite = (result == Result.OUTSIDE) | (boundary & unbounded)
     known = (result == Result.CONVERGED) | boundary
@@ -65,11 +65,11 @@ def value_tolerance(dtype: jnp.dtype) -> float:
 def terms(y: Array, theta: Array, value: Array, gradient: Array) -> Array:
     """Size of what cancels in <y, θ> − f(θ): |<y, θ>| + |f(θ)|, never quite zero.
 
-    The last summand is what a rounding of θ moves; it matters where both terms
-    vanish, as for a log-sum-exp less log n at its centre.
+    A third summand is the change of the terms by a rounding of θ; it matters where
+    both terms vanish, as for a log-sum-exp less log n at its centre.
     """
     eps = jnp.finfo(theta.dtype).eps
-    # Near a solution ∇f is y; far from one, next to a wall, it may be anything.
+    # Near a solution ∇f is y; away from it, next to a wall, ∇f may be anything.
     slope = jnp.minimum(jnp.abs(gradient), 1 + jnp.abs(y))
     slack = (jnp.abs(y) + slope) * (1 + jnp.abs(theta))
     inner, slack = totals(y * theta, slack)
@@ -79,8 +79,10 @@ def terms(y: Array, theta: Array, value: Array, gradient: Array) -> Array:
 def inner_product(left: Array, right: Array) -> tuple[Array, Array]:
     """<left, right> as the unevaluated sum of two numbers, accurate to eps².
 
-    By Dekker's product and Knuth's sum: where y and θ nearly cancel, the roundings of
-    the plain sum are those of Σ|y_i θ_i|, far above the result's.
+    By Dekker's product and Knuth's sum: where the products nearly cancel, the roundings
+    of the plain sum are those of Σ|y_i θ_i|, far above those of the result. For (1e4,
+    −1e4) and (1.0001, 1) in float32 the plain sum is 1; the pair is 1 and 0.000166, as
+    1.0001 is 1.0001000166 there.
 
     References:
         OGITA, RUMP & OISHI (2005), Accurate Sum and Dot Product, SIAM Journal on
@@ -106,7 +108,7 @@ def inner_product(left: Array, right: Array) -> tuple[Array, Array]:
     errors = b * d - (((products - a * c) - b * c) - a * d)
     # Splitting overflows long before a product does.
     errors = jnp.where(jnp.isfinite(errors), errors, 0)
-    # Or a product may be fused into the sum, and is another number there than here.
+    # A product fused into the sum would be another number there than above.
     products, errors = jax.lax.optimization_barrier((products, errors))
     zero = jnp.zeros((), products.dtype)
     return jax.lax.reduce((products, errors), (zero, zero), add, (0,))

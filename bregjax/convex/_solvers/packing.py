@@ -1,8 +1,8 @@
 """Loops and sums that write few arrays, and so compile in less time.
 
-Compiling costs some 10 ms for each array that is written, and under `vmap` a loop
-writes, and may copy, every array of its carry by itself. Stacked, they are written
-together, and what they have in common is computed once.
+Compiling takes some 10 ms for each array that is written, and under `vmap` a loop
+writes, and may copy, every array of its carry by itself. A carry of 20 numbers is one
+stacked array here, written at once, and common subexpressions are computed once.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,9 +22,9 @@ def packed_loop(
     advance: Callable[[Carry], Carry],
     begin: Carry,
 ) -> Carry:
-    """Run `jax.lax.while_loop` on a pytree of floats of one type, counts and flags.
+    """Run `jax.lax.while_loop` on a pytree of floats of one dtype, counts and flags.
 
-    Counts and flags travel as floats, which is exact to 2²⁴.
+    Counts and flags are carried as floats, which is exact to 2²⁴.
     """
     leaves, treedef = jax.tree.flatten(begin)
     shapes = list(dict.fromkeys(leaf.shape for leaf in leaves))
@@ -50,8 +50,8 @@ def packed_loop(
 
 
 def select_stack(parts: Sequence[Array]) -> Array:
-    """Stack arrays of one shape by selection, which fuses with what makes them."""
-    # Constants of NumPy: JAX's would be computed, and hoisted out of loops one by one.
+    """Stack arrays of one shape by selection, which fuses with their computation."""
+    # A NumPy constant: one of JAX would be computed, and hoisted out of loops.
     rows = np.arange(len(parts)).reshape(-1, *[1] * parts[0].ndim)
     total = parts[-1][None]
     for index, part in enumerate(parts[:-1]):
@@ -60,9 +60,9 @@ def select_stack(parts: Sequence[Array]) -> Array:
 
 
 def totals(*parts: Array) -> Array:
-    """Sums over the entries of several arrays of one shape, at once; one row each.
+    """Sums over the entries of several arrays of one shape, computed at once.
 
-    A flag counts as 0 or 1, so that a positive sum says that some flag is up.
+    A flag counts as 0 or 1, so that a positive sum says that some flag is set.
     """
     dtype = jnp.result_type(
         *(part for part in parts if jnp.issubdtype(part.dtype, jnp.floating))

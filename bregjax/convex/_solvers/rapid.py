@@ -1,9 +1,9 @@
 """Many conjugates at once: Newton steps for a block of points side by side.
 
-The careful solver (`newton.py`) is built for the worst point there is, and pays for it
-in compilation. Most points are harmless. This module makes a few Newton steps for each
-of many points, in one small program, and says of which points it can prove that they
-are solved; the others go to the careful solver.
+The careful solver (`newton.py`) is built for the worst points, and takes long to
+compile. Most points are harmless. This module makes a few Newton steps for each of many
+points, in one small program, and proves of most that they are solved; the other points
+go to the careful solver.
 
 Notation: φ(θ) = ψ(θ) − ⟨τ, θ⟩ is minimised, r = τ − ∇ψ(θ), H = ∇²ψ(θ), p the Newton
 step, λ² = ⟨p, r⟩ the squared Newton decrement. Points are lanes, the last axis of every
@@ -15,17 +15,31 @@ A lane is solved where
 1. a full Newton step was taken from a point with λ² ≤ eps^¾;
 2. H p = r was *seen*, with H p a derivative of ψ along p: then p is the Newton step
    whatever it was computed from, and λ² the decrement, even if `Structure` is wrong;
-3. pivots of the scaled Hessian are above eps^½ (its rounding does not matter), and
-   coordinates without curvature have no residual;
+3. pivots of the scaled Hessian are above eps^½, so that its rounding does not matter,
+   and coordinates without curvature have no residual;
 4. φ has kept most of its digits.
 
-That bounds the error of the value by λ⁴ only if variances hardly change over the step
-(a mean of 1e-9 has λ² ≤ 1e-9 wherever θ is). So a lane is done where, besides, it is
+These four bound the error of the value by λ⁴ only if variances hardly change over the
+step (a mean of 1e-9 has λ² ≤ 1e-9 wherever θ is). So a lane is done where, besides, it
+is
 
 - *settled*: no variance H_ii changed by more than a share of 1e-3 in the last step; or,
   if the value alone is asked for,
 - *spent*: λ² is below rounding of ψ(θ) and ⟨τ, θ⟩. Iterates that drift towards a
   boundary (a count of zero) never settle, but gain 1/e of the last gain each step.
+
+For ψ(θ) = e^θ₁ + log(e^θ₂ + e^θ₃) the groups are {1} and {2}: nothing couples θ₁ with
+the others, and θ₃ is overcomplete. From 0, for τ = (2, ¾, ¼), in float64:
+
+    step   θ₁        θ₂        λ² before the step   H₁₁ before the step
+    1      1.000000  1.000000  1.25                 1.000000
+    2      0.735759  1.096339  0.19                 2.718282
+    3      0.694042  1.098611  0.0036               2.087065
+    4      0.693148  1.098612  1.6e-6               2.001791
+    5      0.693147  1.098612  3.2e-13              2.000001
+
+Before step 5 λ² is first below eps^¾ = 1.8e-12, and H₁₁ has changed by 9e-4: solved,
+settled and done, at θ = (log 2, log 3, 0).
 """
 
 import functools
@@ -43,18 +57,22 @@ __all__ = ["LANES", "Lanes", "Structure", "advance"]
 
 LanePotential = Callable[[Array, PyTree], Array]
 
-# Lanes of a block, unless its matrices are large; and numbers that those may hold.
-LANES = 64
-_BLOCK_ENTRIES = 2**17
-# Systems of so many equations are written out; larger ones are a loop.
-_WRITTEN_OUT = 3
-# What guards acceptance: powers of eps, or shares.
+# Numbers that decide. The size of blocks:
+LANES = 64  # lanes of a block, unless its matrices are large
+_BLOCK_ENTRIES = 2**17  # numbers that the matrices of a block may hold
+_WRITTEN_OUT = 3  # equations of a system that is written out; larger ones are a loop
+# Steps:
+_RIDGE = 32  # eps a coordinate, added to the diagonal of the scaled Hessian
+_ROSE = 8  # eps: a value that rises by less has not risen
+_SHRINK = 32  # how much shorter the next steps are where no length lowers φ
+_LENGTHS = (2, 4, 1 / 4, 1 / 16)  # lengths tried after the cautious and the logarithmic
+# Acceptance, by powers of eps, shares and roundings:
 DECREMENT = 0.75  # λ² ≤ eps^¾
 PIVOT = 0.5  # below eps^½ half of a pivot's digits are lost
-ROUNDING = 1 / 3  # of φ, relative to φ: above eps^⅓ its digits cancelled
+ROUNDING = 1 / 3  # rounding of φ relative to φ: above eps^⅓ its digits cancelled
 UNSEEN = 0.01  # share of λ² by which H p may differ from r
-NOISE = 16  # roundings of a residual that count as none
-OFF_HULL = 256  # the same of the largest mean, along what is overcomplete
+NOISE = 16  # roundings: a smaller residual counts as none
+OFF_HULL = 256  # roundings of the largest mean: the same in overcomplete coordinates
 STEADY = 3 / 16  # relative change of a variance below eps^(3/16), 1e-3, is settled
 
 
@@ -64,8 +82,8 @@ class Structure:
 
     Attributes:
         size: Number n of coordinates.
-        groups: Coordinates that the Hessian couples with each other only; those in no
-            group are overcomplete and stay where they start.
+        groups: Coordinates that the Hessian couples with each other only; coordinates
+            in no group are overcomplete and stay where they start.
     """
 
     size: int
@@ -73,18 +91,18 @@ class Structure:
 
     @functools.cached_property
     def width(self) -> int:
-        """Equations of the largest system."""
+        """Number of equations of the largest system."""
         return max(len(group) for group in self.groups)
 
     @functools.cached_property
     def lanes(self) -> int:
-        """Lanes of a block: a power of two, so that matrices stay in the cache."""
+        """Number of lanes of a block, a power of two; its matrices stay in cache."""
         entries = self.width**2 * len(self.groups)
         fitting = _BLOCK_ENTRIES / max(entries, 1)
         return int(2 ** np.floor(np.log2(np.clip(fitting, 8, LANES))))
 
     def table(self) -> np.ndarray:
-        """Coordinates `[width, groups]`; n where a group is smaller."""
+        """Coordinates of each group, `[width, groups]`; n fills smaller groups up."""
         table = np.full((self.width, len(self.groups)), self.size, np.int32)
         for column, group in enumerate(self.groups):
             table[: len(group), column] = group
@@ -96,11 +114,11 @@ class Structure:
 
 
 class Lanes(NamedTuple):
-    """A block of solves under way; B lanes."""
+    """A block of B solves under way."""
 
     theta: Array  # [n, B]
     variances: Array  # H_ii at the point before, [n, B]; 0 at the start
-    shrink: Array  # length that the next damped steps begin with, [B]
+    shrink: Array  # factor of the lengths of the next damped steps, [B]
     done: Array  # [B]
     settled: Array  # [B]
 
@@ -129,12 +147,12 @@ def advance(
 
     Args:
         psi: ψ(θ, extra) of one lane, θ `[n]`; inf or NaN outside its domain.
-        extra: What else ψ depends on in each lane: a pytree, lanes first.
+        extra: The other argument of ψ in each lane: a pytree, lanes first.
         structure: Which coordinates the Hessian couples.
         tau: Means `[n, B]`.
         lanes: The solves so far.
         num_steps: How many steps; may be traced.
-        strict: Whether lanes have to settle to be done.
+        strict: Whether lanes have to be settled to be done.
 
     Returns:
         The lanes, and φ `[B]` at their points: −ψ*(τ) where done.
@@ -169,7 +187,7 @@ def advance(
 def _newton(
     values: Callable, extra: PyTree, structure: Structure, tau: Array, theta: Array
 ) -> _Newton:
-    """The Newton step at θ by the groups of the structure, and the proof of it."""
+    """The Newton step at θ by the groups of the structure, and its proof."""
     eps = jnp.finfo(tau.dtype).eps
 
     def total(theta: Array) -> tuple[Array, Array]:
@@ -194,7 +212,7 @@ def _newton(
     scale = jnp.where(positive, jax.lax.rsqrt(jnp.where(positive, diagonal, 1)), 0)
     residual = tau - gradient
     right = scale * _gathered(residual, table)
-    ridge = 32 * structure.width * eps
+    ridge = _RIDGE * structure.width * eps
     unit = jnp.eye(structure.width, dtype=bool)[:, :, None, None]
     matrix = blocks * scale[None] * scale[:, None]
     matrix = matrix + jnp.where(unit, jnp.where(positive, ridge, 1.0), 0)
@@ -212,7 +230,7 @@ def _newton(
     size = _scattered(scale, table, structure.size)
     variances = _scattered(jnp.where(positive, diagonal, 0), table, structure.size)
     noise = NOISE * eps * (jnp.abs(tau) + jnp.abs(gradient))
-    # Coordinates in no group, or without curvature, must have nothing left.
+    # Coordinates in no group, or without curvature, must have no residual.
     misfit = jnp.abs(seen - residual)
     largest = jnp.max(noise, axis=0, keepdims=True) * (OFF_HULL / NOISE)
     none = jnp.where(jnp.asarray(structure.grouped())[:, None], noise, largest)
@@ -242,15 +260,15 @@ def _move(
     theta, step, decrement = lanes.theta, newton.step, newton.decrement
     value = newton.value
     size = jnp.abs(value) + jnp.sum(jnp.abs(tau * theta), axis=0) + 1
-    slack = 8 * eps * size
+    slack = _ROSE * eps * size
     # Near the solution φ is flat to rounding: the step is right though φ may rise.
     slack = jnp.where(decrement <= eps**0.5, jnp.maximum(slack, decrement), slack)
 
     largest = jnp.max(jnp.abs(step), axis=0)
-    # Where ψ is near exponential in θ its Newton step overshoots by a logarithm.
+    # Where ψ is near exponential the Newton step p should be about log(1 + p).
     logarithm = jnp.log1p(largest) / jnp.where(largest > 0, largest, 1)
     cautious = 1 / (1 + jnp.sqrt(jnp.maximum(decrement, 0)))
-    fixed = [jnp.full_like(value, length) for length in (2, 4, 1 / 4, 1 / 16)]
+    fixed = [jnp.full_like(value, length) for length in _LENGTHS]
     damped = lanes.shrink[None] * jnp.stack([cautious, logarithm, *fixed])
     lengths = jnp.concatenate([jnp.ones_like(value)[None], damped])
 
@@ -273,18 +291,18 @@ def _move(
     moved = length > 0
 
     change = jnp.abs(newton.variances - lanes.variances)
-    # Without curvature in a group, far out on the way to a boundary, nothing settles.
+    # Coordinates of groups without curvature, far out towards a boundary, never settle.
     flat = jnp.asarray(structure.grouped())[:, None] & (newton.variances <= 0)
     steady = jnp.all((change <= eps**STEADY * lanes.variances) & ~flat, axis=0)
     solved = full & newton.proven & (decrement <= eps**DECREMENT)
     solved = solved & (size <= eps ** (ROUNDING - 1) * jnp.maximum(1, jnp.abs(value)))
-    # Where variances still fall only the decrement tells what there is left to gain.
+    # Where variances still fall the decrement alone says how much is left to gain.
     spent = decrement <= eps * (size - 1)
     return (
         Lanes(
             theta=theta + length[None] * step,
             variances=newton.variances,
-            shrink=jnp.where(moved, 1, lanes.shrink / 32),
+            shrink=jnp.where(moved, 1, lanes.shrink / _SHRINK),
             done=solved & (steady | (spent & ~strict)),
             settled=solved & steady,
         ),
@@ -293,7 +311,7 @@ def _move(
 
 
 def _gathered(vectors: Array, table: np.ndarray) -> Array:
-    """Entries `[..., w, g, B]` of vectors `[..., n, B]`; 0 where a group is smaller."""
+    """Entries by group `[..., w, g, B]` of vectors `[..., n, B]`; 0 fills groups up."""
     n, lanes = vectors.shape[-2:]
     if table.shape == (n, 1) and np.array_equal(table[:, 0], np.arange(n)):
         return vectors[..., None, :]
@@ -302,7 +320,7 @@ def _gathered(vectors: Array, table: np.ndarray) -> Array:
 
 
 def _scattered(entries: Array, table: np.ndarray, size: int) -> Array:
-    """The vector `[n, B]` of entries `[w, g, B]`; 0 in coordinates of no group."""
+    """The vector `[n, B]` of entries by group `[w, g, B]`; 0 in no group."""
     if table.shape == (size, 1) and np.array_equal(table[:, 0], np.arange(size)):
         return entries[:, 0]
     flat = entries.reshape(-1, entries.shape[-1])
@@ -316,8 +334,8 @@ def _scattered(entries: Array, table: np.ndarray, size: int) -> Array:
 def _solve(matrix: Array, right: Array) -> tuple[Array, Array]:
     """Solutions `[w, g, B]` of scaled systems `[w, w, g, B]`; least pivots `[B]`.
 
-    Gauss and Jordan's elimination without exchanges, which positive definite matrices
-    do not need: lanes go through it side by side, where LAPACK takes one at a time.
+    Gauss–Jordan elimination without pivoting, which positive definite matrices do not
+    need: lanes are eliminated side by side, where LAPACK takes one matrix at a time.
     """
     width = matrix.shape[0]
     system = jnp.concatenate([matrix, right[:, None]], axis=1)

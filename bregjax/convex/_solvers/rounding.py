@@ -1,4 +1,4 @@
-"""What the rounding of f is worth, measured by moving its argument a little."""
+"""The rounding of f, measured by moving its argument a little."""
 
 from collections.abc import Callable
 
@@ -28,24 +28,24 @@ def steadied(
     gradient: Array,
     bend: Callable[[Array], Array],
 ) -> tuple[Array, Array]:
-    """f at a point with less of its rounding, and the standard error of that.
+    """f at a point with less rounding than one evaluation, and the standard error.
 
-    The mean over points a few roundings away, each less the tangent's share and the
-    curvature's. Half of the points are roundings *of θ* away. The other half are
-    roundings of 1 away, as near as that is: log(1 − exp θ) near 0 has plateaus of such
-    a width, on which the first half would see no rounding at all. None is farther in
-    the norm of H than what leaves the third order under the tolerance.
+    The value is the mean over points a few roundings away, each less its change by the
+    gradient and the curvature. Half of the points are roundings *of θ* away. The others
+    are roundings of 1 away, or of θ where these are smaller: log(1 − exp θ) near 0 has
+    plateaus of such a width, on which the first half would see no rounding at all. In
+    the norm of H no point is so far away that the third order reaches the tolerance.
 
     The roundings are not independent: on 2,257 Gaussians of condition up to 1e6 in
-    float32 the mean was off by 1.5 standard errors (root mean square), 4.6 in one of
-    100, 15 at most, which `CERTAINTY` makes up for.
+    float32 the mean was off by 1.5 standard errors (root mean square), by more than 4.6
+    in one of 100, by 15 at most; `CERTAINTY` makes up for it.
 
     Args:
         f: The function on raveled arrays.
-        theta: The point, shape ``[n]``.
-        value: f there.
-        gradient: ∇f there, shape ``[n]``.
-        bend: dᵀHd for a move d.
+        theta: The point, `[n]`.
+        value: f at the point.
+        gradient: ∇f at the point, `[n]`.
+        bend: Gives dᵀHd for a move d.
 
     Returns:
         Two scalars.

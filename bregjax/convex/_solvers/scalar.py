@@ -3,6 +3,11 @@
 One gradient serves all coordinates, and its derivative along ones is the diagonal of
 the Hessian. Each coordinate has its own bracket, its own test of convergence and its
 own verdict, and freezes when done. O(n) time and memory a step.
+
+For f = −log(−θ) on θ < 0, y = 10 and a start at −1: f′ = 1 < 10, so −1 is the low end.
+The logarithmic step log 10 leads to 1.3026, where f is not finite: the high end. The
+middles of the bracket are next: 0.1513 (another high end) and −0.4244, where f′ = 2.36
+(a low end). Steps lead to −0.1365, −0.0940 (f′ = 10.64, a high end), −0.0998 and −0.1.
 """
 
 from typing import NamedTuple
@@ -14,7 +19,7 @@ from bregjax._result import Result
 from bregjax._typing import Array
 from bregjax.convex._solvers import thresholds
 from bregjax.convex._solvers.boundary import (
-    Ray,
+    RayHistory,
     Verdict,
     extend,
     judge,
@@ -23,7 +28,7 @@ from bregjax.convex._solvers.boundary import (
 )
 from bregjax.convex._solvers.outcome import (
     FlatFunction,
-    Outcome,
+    FlatSolution,
     conjugate_value,
     first_of,
     terms,
@@ -33,11 +38,11 @@ from bregjax.convex._solvers.packing import packed_loop
 from bregjax.convex._solvers.rounding import steadied
 
 
-class State(NamedTuple):
-    """Carry of the loop, by coordinate [n] but for `value` and `num_steps`.
+class BracketState(NamedTuple):
+    """Carry of the loop, by coordinate `[n]` but for `value` and `num_steps`.
 
-    The residual y − f′ is positive at `low`, negative (or f not finite) at `high`.
-    `theta` is the last good point, `trial` the one to look at next.
+    The residual y − f′ is positive (or f not finite) at `low`, negative (or f not
+    finite) at `high`. `theta` is the last good point, `trial` the next point to try.
     """
 
     theta: Array
@@ -45,14 +50,14 @@ class State(NamedTuple):
     trial: Array
     low: Array
     high: Array
-    slope: Array
-    curvature: Array
-    boost: Array
+    slope: Array  # f′ at `theta`
+    curvature: Array  # f″ there
+    boost: Array  # factor by which steps of a drift are lengthened
     active: Array
     num_steps: Array
 
 
-def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
+def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> FlatSolution:
     """Solve f_i′(θ_i) = y_i in each coordinate, from `warm`."""
     slopes = _slopes(f, warm)
     invalid = ~jnp.all(jnp.isfinite(y))
@@ -86,7 +91,7 @@ def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
     error = jnp.sum(jnp.where(solved, error, 0)) / 2
     uncertain = thresholds.CERTAINTY * deviation
     unit = thresholds.UNIT * jnp.finfo(y.dtype).eps
-    exact = (error + uncertain <= 1.5 * size) | (uncertain <= unit)
+    exact = (error + uncertain <= thresholds.EXACT * size) | (uncertain <= unit)
     exact = exact & (2 * error <= size) & (rounding <= size)
     result = first_of(
         [
@@ -102,18 +107,18 @@ def minimise(f: FlatFunction, warm: Array, y: Array, max_steps: int) -> Outcome:
     )
     number = conjugate_value(jnp.sum(y * theta) - value, result, unbounded)
     null = jnp.zeros((y.size, 0), y.dtype)
-    return Outcome(
+    return FlatSolution(
         theta, number, result, state.num_steps, jnp.max(jnp.abs(y - slope)), null
     )
 
 
 def _slopes(f: FlatFunction, inside: Array):
-    """The function θ ↦ (f, f_i′, f_i″), the last two [n].
+    """The function (θ, steep) ↦ (f, f_i′, f_i″), the last two `[n]`.
 
-    Where f is not finite, a coordinate without slope and curvature may be what a guard
-    `where(domain, f, inf)` makes of a point outside, or an exponential's underflow. It
-    is taken for outside, and becomes NaN, if it was `steep` before, or if f is not
-    finite either with the others of its kind alone away from a point inside.
+    Where f is not finite, a coordinate with slope and curvature 0 may be outside a
+    domain that is guarded by `where(domain, f, inf)`, or an exponential that
+    underflows. Its slope becomes NaN, as outside, if it was `steep` before, or if f is
+    still not finite once all coordinates but those in question are moved `inside`.
     """
 
     def both(theta: Array, steep: Array) -> tuple[Array, Array, Array]:
@@ -129,16 +134,18 @@ def _slopes(f: FlatFunction, inside: Array):
     return both
 
 
-def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> State:
+def _loop(
+    slopes, warm: Array, y: Array, max_steps: int, *, skip: Array
+) -> BracketState:
     eps = jnp.finfo(y.dtype).eps
 
-    def advance(state: State) -> State:
+    def advance(state: BracketState) -> BracketState:
         value, slope, curvature = slopes(state.trial, state.slope != 0)
         up = state.trial > state.theta
         moved = state.trial != state.theta
-        # f′ rises with θ: a slope that falls tells that the domain was left silently.
+        # f′ rises with θ: a slope that falls means that the domain was left silently.
         rise = (slope - state.slope) * jnp.where(up, 1, -1)
-        slack = 64 * eps * (jnp.abs(slope) + jnp.abs(state.slope))
+        slack = thresholds.FELL * eps * (jnp.abs(slope) + jnp.abs(state.slope))
         good = jnp.isfinite(slope) & (~moved | (rise >= -slack))
         above = jnp.where(good, y < slope, up & moved)
         below = jnp.where(good, y > slope, ~up & moved)
@@ -150,14 +157,13 @@ def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> Stat
         residual, before = y - slope, y - state.slope
         rounding = eps * (jnp.abs(y) + jnp.abs(slope))
 
-        settled = moved & (
-            jnp.abs(curvature - state.curvature) <= 0.25 * state.curvature
-        )
-        floor = settled & (jnp.abs(residual) <= 64 * rounding)
-        floor = floor & (jnp.abs(residual) >= 0.5 * jnp.abs(before))
+        change = jnp.abs(curvature - state.curvature)
+        settled = moved & (change <= thresholds.SETTLED * state.curvature)
+        floor = settled & (jnp.abs(residual) <= thresholds.SCALAR_FLOOR * rounding)
+        floor = floor & (jnp.abs(residual) >= thresholds.HALVED * jnp.abs(before))
         exact = jnp.abs(residual) <= rounding
-        # Drift along which nothing changes sign: lengthen the steps, twice each time.
-        drift = good & (curvature < 0.5 * state.curvature)
+        # A drift along which no residual changes sign: double the steps each time.
+        drift = good & (curvature < thresholds.FLATTER * state.curvature)
         drift = drift & (jnp.sign(residual) == jnp.sign(before))
         drift = drift & ~jnp.isfinite(jnp.where(residual > 0, high, low))
         boost = jnp.where(drift, 2 * state.boost, 1)
@@ -171,7 +177,7 @@ def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> Stat
         stuck = ~jnp.isfinite(trial) | (trial == low) | (trial == high)
         first = state.num_steps == 0
         finished = good & (exact | still | stuck | (floor & ~first))
-        # Next to an edge at 0 the bracket never gets short in terms of θ.
+        # Next to an edge at θ = 0 the bracket never gets short relative to θ.
         spent = jnp.abs(residual * (trial - theta)) <= eps * jnp.abs(state.value)
         finished = finished | (~good & (stuck | still | spent | first))
         active = state.active & ~finished
@@ -179,7 +185,7 @@ def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> Stat
         def keep(new: Array, old: Array) -> Array:
             return jnp.where(state.active, new, old)
 
-        return State(
+        return BracketState(
             theta=keep(theta, state.theta),
             value=jnp.where(jnp.isfinite(value), value, state.value),
             trial=jnp.where(active, trial, state.trial),
@@ -193,7 +199,7 @@ def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> Stat
         )
 
     infinity = jnp.full_like(warm, jnp.inf)
-    begin = State(
+    begin = BracketState(
         theta=warm,
         value=jnp.zeros((), warm.dtype),
         trial=warm,
@@ -206,17 +212,18 @@ def _loop(slopes, warm: Array, y: Array, max_steps: int, *, skip: Array) -> Stat
         num_steps=jnp.asarray(0, jnp.int32),
     )
 
-    def unfinished(state: State) -> Array:
+    def unfinished(state: BracketState) -> Array:
         return jnp.any(state.active) & (state.num_steps < max_steps)
 
     return packed_loop(unfinished, advance, begin)
 
 
 def _step(y: Array, slope: Array, curvature: Array) -> Array:
-    """Newton step, on log f′ = log y where both have one sign.
+    """Newton step, on log f′ = log y where f′ and y have one sign.
 
-    f′ of a cumulant is often near exponential, and there the logarithm makes one step
-    do: the plain step from far below overflows, from far above it gains 1 each time.
+    The f′ of a cumulant is often near exponential; then one step on the logarithm is
+    enough, where the plain step from far below overflows, and from far above gains 1
+    each time. For f = exp at 0 and y = 2 the step is log 2, the plain step would be 1.
     """
     residual = y - slope
     alike = jnp.sign(y) * jnp.sign(slope) > 0
@@ -236,7 +243,7 @@ def _middle(low: Array, high: Array) -> Array:
     sign = jnp.sign(low)
     small = jnp.minimum(jnp.abs(low), jnp.abs(high))
     large = jnp.maximum(jnp.abs(low), jnp.abs(high))
-    far = far & (large > 16 * small)
+    far = far & (large > thresholds.UNEQUAL * small)
     safe_small, safe_large = jnp.where(far, small, 1), jnp.where(far, large, 1)
     geometric = sign * jnp.sqrt(safe_small) * jnp.sqrt(safe_large)
     return jnp.where(far, geometric, low / 2 + high / 2)
@@ -245,11 +252,11 @@ def _middle(low: Array, high: Array) -> Array:
 def _certified(
     slopes, y: Array, theta: Array, slope: Array, curvature: Array
 ) -> tuple[Array, Array]:
-    """Whether r changes sign, beyond rounding, next to θ; and the error of the value.
+    """Whether y − f′ changes sign, beyond rounding, next to θ; the error of the value.
 
-    A change of sign proves an interior solution. It is looked for at the distance that
-    the residual and its rounding make of the solution, for larger and larger roundings:
-    f′ may be less exact than a rounding of itself.
+    A change of sign proves an interior solution. It is looked for at three times the
+    distance of the solution by the residual and its rounding, for several roundings: f′
+    may be less exact than a rounding of itself.
     """
     eps, tiny = jnp.finfo(y.dtype).eps, jnp.finfo(y.dtype).tiny
     divisor = jnp.maximum(curvature, tiny)
@@ -259,8 +266,8 @@ def _certified(
     noises = jnp.asarray(thresholds.ROUNDINGS, y.dtype)[:, None] * rounding[None]
     reach = jnp.abs(y - slope)[None] + noises
     # Never 0, which it would be where y = ∇f(0) = 0.
-    least = 4 * eps * jnp.maximum(jnp.abs(theta), eps)
-    widths = 3 * reach / divisor[None] + least[None]
+    least = thresholds.STILL * eps * jnp.maximum(jnp.abs(theta), eps)
+    widths = thresholds.BESIDE * reach / divisor[None] + least[None]
 
     def beside(move: Array) -> Array:
         return jnp.stack(slopes(theta + move, steep)[1:])
@@ -275,12 +282,12 @@ def _certified(
     model = (jnp.minimum(left_curvature, right_curvature) > within[:1]) & (
         jnp.maximum(left_curvature, right_curvature) < within[1:]
     )
-    # And f′ is as exact as assumed: roundings make it a staircase.
+    # And f′ is as exact as assumed, not a staircase of roundings.
     rise = 2 * widths * curvature[None]
     model = model & (jnp.abs(right - left - rise) <= thresholds.STAIRCASE * rise)
     errors = jnp.where(changes & model, reach**2 / divisor[None], jnp.inf)
     least_error = jnp.min(errors, axis=0)
-    # Where nothing is found: what the residual alone would make.
+    # Where no change of sign is found: the error by the residual alone.
     error = (jnp.abs(y - slope) + rounding) ** 2 / divisor
     solved = jnp.any(changes & model, axis=0)
     return solved, jnp.where(solved, least_error, error)
@@ -289,24 +296,24 @@ def _certified(
 def _ray_test(
     slopes, y: Array, origin: Array, theta: Array, residual: Array, needed: Array
 ) -> Verdict:
-    """Verdict by coordinate on the ray from the origin the way the residual points."""
+    """Verdict by coordinate on the ray from the origin in the residual's direction."""
     eps = jnp.finfo(y.dtype).eps
-    # A residual of nothing but rounding says nothing of the way: go on as it went.
-    spent = jnp.abs(residual) <= 4 * eps * jnp.abs(y)
+    # A residual that is all rounding gives no direction: keep that of the iterates.
+    spent = jnp.abs(residual) <= thresholds.STILL * eps * jnp.abs(y)
     spent = spent & (theta != origin)
     sign = jnp.where(spent, jnp.sign(theta - origin), jnp.sign(residual))
 
-    def more(state: tuple[Array, Ray]) -> Array:
+    def more(state: tuple[Array, RayHistory]) -> Array:
         return jnp.any(needed & unfinished(state[1], state[0]))
 
-    def look(state: tuple[Array, Ray]) -> tuple[Array, Ray]:
+    def look(state: tuple[Array, RayHistory]) -> tuple[Array, RayHistory]:
         index, rays = state
         before = jnp.abs(y - sign * rays.gaps[0])
         steep = before > thresholds.VISIBLE * rays.loudest
         value, slope, _ = slopes(origin + rays.length * sign, steep)
         gap = (y - slope) * sign
         noise = eps * (jnp.abs(y) + jnp.abs(slope))
-        # Of f only the sum is known: that it is finite is read off the slopes.
+        # Only the sum of f is known: whether f_i is finite is read off the slopes.
         value = jnp.where(jnp.isneginf(value), value, 0 * gap)
         going = needed & unfinished(rays, index)
         longer = extend(rays, jnp.broadcast_to(value, gap.shape), gap, noise)
@@ -319,7 +326,7 @@ def _ray_test(
 
 
 def inverse_product(f: FlatFunction, theta: Array, right: Array) -> Array:
-    """`right` over the diagonal of the Hessian; huge where that underflows."""
+    """`right` over the diagonal of the Hessian; huge where the diagonal underflows."""
     steep = jnp.zeros(theta.shape, bool)
     _, _, curvature = _slopes(f, theta)(theta, steep)
     return right / jnp.maximum(curvature, jnp.finfo(theta.dtype).tiny)

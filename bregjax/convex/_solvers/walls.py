@@ -1,20 +1,24 @@
-"""Coordinates that the end of a domain holds where they are.
+"""Coordinates held at the edge of the domain of f.
 
 The gradient may stay finite at the edge of dom f (θ²/2 on |θ| ≤ 1; an exponential tail
-in a half-normal). A maximiser of <y, θ> − f(θ) may lie there, with y − ∇f pointing out
-of the domain, and Newton steps towards it are cut to nothing before the other
-coordinates have arrived. So, as in an active-set method, a coordinate that ran into a
-wall is held: its residual counts as zero and its variance as 1. It is released once its
-residual turns inwards.
+in a half-normal): a wall. A maximiser of <y, θ> − f(θ) may lie there, with y − ∇f
+pointing out of the domain, and Newton steps towards it are cut to nothing before the
+other coordinates have arrived. So, as in an active-set method, a coordinate that ran
+into a wall is held: its residual counts as zero and its variance as 1. It is released
+once its residual turns inwards.
 
-A wall is told from the edge of a steep domain, towards which the gradient grows without
-bound, by the curvature: three quarters of the way there it has hardly grown. When
-nothing else is left to do, or after some steps, the held coordinates are let go, and
-may run into the wall again nearer to it, where a steep edge would be seen; after some
-rounds of that they are pushed on to the wall, and the rest is solved again.
+Towards the edge of a steep domain the gradient grows without bound, and the curvature
+with it; three quarters of the way to a wall the curvature has hardly grown. When no
+other coordinate moves any more, or after some steps, the held coordinates are let go,
+and may run into the wall again nearer to it, where a steep edge would be seen. After
+two such rounds they are pushed on to the wall, and the others are solved again.
 
 Coordinates are held one by one, which is right where the domain is a product near the
 point. `at_edge` checks that; where it is not the solve stalls.
+
+For θ²/2 on |θ| ≤ 1 at y = 1.5, from 0: the Newton step of 1.5 meets the wall, and the
+first point is 0.9487, where the coordinate is held. Let go, it comes to 0.9831 and then
+to 0.9993; then it is pushed to 1, and f*(1.5) = 1.5 − 0.5 = 1.
 """
 
 from typing import NamedTuple
@@ -29,18 +33,18 @@ from bregjax.convex._solvers.packing import packed_loop
 
 
 class Walls(NamedTuple):
-    """What is known of walls, by coordinate [n] but for the last three."""
+    """What is known of walls, by coordinate `[n]` but for the last three fields."""
 
-    span: Array  # signed way to a point where f is not finite; 0 for no wall
-    held: Array  # whether the coordinate stays
-    pull: Array  # its residual
+    span: Array  # signed distance of a point where f is not finite; 0 for no wall
+    held: Array  # whether the coordinate is held
+    pull: Array  # residual of a held coordinate
     age: Array  # steps since the last coordinate was held
-    rounds: Array  # how often the held ones have been let go
-    pushed: Array  # whether the held ones are as near as can be told
+    rounds: Array  # how often held coordinates have been let go
+    pushed: Array  # whether held coordinates are as near the wall as rounding allows
 
 
 def no_walls(theta: Array) -> Walls:
-    """Nothing is held."""
+    """Walls before the first step: no coordinate is held."""
     none = jnp.zeros(theta.shape, bool)
     zero = jnp.zeros_like(theta)
     count = jnp.asarray(0, jnp.int32)
@@ -50,21 +54,21 @@ def no_walls(theta: Array) -> Walls:
 def hold(
     walls: Walls, point: Point, moved: Array, before: Array, y: Array, may: Array
 ) -> tuple[Walls, Point]:
-    """Hold and release at a new point, whose held coordinates then count as solved.
+    """Hold and release coordinates at a new point; those held then count as solved.
 
     Args:
-        walls: Those of the last point.
-        point: The new one, curvature in the coordinates of θ.
-        moved: The way from the last point to it, shape ``[n]``.
-        before: Diagonal of the Hessian at the last point, shape ``[n]``.
-        y: Mean parameters, shape ``[n]``.
-        may: Coordinates that may be held, shape ``[n]``.
+        walls: Walls at the last point.
+        point: The new point, curvature in the coordinates of θ.
+        moved: The way from the last point to the new one, `[n]`.
+        before: Diagonal of the Hessian at the last point, `[n]`.
+        y: Mean parameters, `[n]`.
+        may: Coordinates that may be held, `[n]`.
     """
     on = jnp.eye(y.size, dtype=bool)
     pull = y - point.gradient
     outwards = pull * walls.span > 0
     variances = jnp.sum(jnp.where(on, point.curvature, 0), axis=0)
-    # A steep edge makes variances grow as 1/distance at least.
+    # Towards a steep edge variances grow at least like 1/distance.
     left = jnp.abs(walls.span)
     came = jnp.abs(walls.span + moved)
     nearer = jnp.where(left > 0, came / jnp.where(left > 0, left, 1), 1)
@@ -91,8 +95,8 @@ def free_way(
 ) -> tuple[Array, Array]:
     """How far each coordinate alone can be moved, and how far not, by bisection.
 
-    The first round tries the whole move, and where that is possible both are the whole
-    move. n evaluations of f a round.
+    The first round tries the whole move; where f is finite there, both answers are the
+    whole move. Each round takes n evaluations of f.
     """
     on = jnp.eye(theta.size, dtype=theta.dtype)
 
@@ -116,16 +120,16 @@ def at_edge(
 ) -> Array:
     """Whether the held coordinates are at the edge of a domain that is a product there.
 
-    From a point just beyond the wall of one coordinate no move of the others, held ones
-    inwards, leads back into the domain. The way left to the walls is worth less than
-    `allowed`.
+    That is so if, from a point just beyond the wall of one coordinate, no move of the
+    other coordinates, held ones inwards, leads back into the domain. The objective must
+    also gain less than `allowed` on the way left to the walls.
     """
     n = theta.size
     order = jnp.arange(n, dtype=theta.dtype)
     wave = 1 + jnp.sin(1 + 12.9898 * order) / 2
     size = jnp.maximum(jnp.abs(theta), jnp.abs(start - theta)) * wave / 64
     on = jnp.eye(n, dtype=theta.dtype)
-    # A way that is no rounding of θ is no way.
+    # A move below a rounding of θ would move nothing.
     least = 4 * jnp.finfo(theta.dtype).eps * jnp.abs(theta)
     beyond = jnp.sign(walls.span) * jnp.maximum(2 * jnp.abs(walls.span), least)
 

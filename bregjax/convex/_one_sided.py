@@ -1,8 +1,8 @@
 """One-sided directional derivatives, right at kinks.
 
 A function is traced to its jaxpr, and the jaxpr is walked with values along the ray
-x + τv, τ → 0+ (see `_directional.ray`). Smooth primitives use their JVP; those with
-kinks have a rule.
+x + τv, τ → 0+ (see `_directional.ray`). Smooth primitives use their JVP; those that
+have kinks have a rule.
 """
 
 from collections.abc import Callable
@@ -29,16 +29,16 @@ def directional_derivative(
 ) -> PyTree:
     """One-sided derivative f'(x; v) = lim (f(x + τv) − f(x)) / τ for τ → 0+.
 
-    Where f is smooth it is `jax.jvp(f, (x,), (v,))[1]`. At a kink it is the limit along
-    v, which `jax.jvp` does not give: of |·| at 0 it is |v|. Ties of max, min, abs,
-    sorts and the like are decided by the slopes along v, and where these tie too by
-    second derivatives, so that √(x²) and ‖x‖₂ at 0 give |v| and ‖v‖.
+    Where f is smooth this is `jax.jvp(f, (x,), (v,))[1]`. At a kink it is the limit
+    along v, which `jax.jvp` does not give: of |·| at 0 the derivative is |v|. Ties of
+    max, min, abs, sorts and the like are decided by the slopes along v, and where these
+    tie too by second derivatives, so that √(x²) and ‖x‖₂ at 0 give |v| and ‖v‖.
 
-    It is ±inf where f is as steep as that (√‖x‖₁ or x log x at 0), or leaves its domain
-    into f = ±inf. At a jump to a finite value (floor, integer casts, a discontinuous
-    `where`) it is the slope of the piece that the ray enters. `lax.stop_gradient` is
-    the identity here. Functions with a custom JVP are looked into where they have
-    kinks, and otherwise, or if they hold a `while` loop, trusted.
+    The derivative is ±inf where f is infinitely steep (√‖x‖₁ or x log x at 0), or where
+    the ray leaves the domain into f = ±inf. At a jump to a finite value (floor, integer
+    casts, a discontinuous `where`) it is the slope of the piece that the ray enters.
+    `lax.stop_gradient` is the identity here. A function with a custom JVP is walked
+    where it has kinks; where it has none, or holds a `while` loop, its JVP is taken.
 
     Args:
         f: Pure JAX function from a pytree of float arrays to a pytree of float arrays.
@@ -54,18 +54,20 @@ def directional_derivative(
         ValueError: x and v do not match; f returns no floats; or, with concrete
             numbers, the limit is not decided: a comparison of values not affine in x
             that tie to second order, a root at 0 whose argument has unknown growth,
-            eigenvectors or singular values that coincide. The message says which.
+            eigenvectors of equal eigenvalues, singular vectors of equal or zero
+            singular values. The message says which.
         NotImplementedError: f holds a primitive for which there is no rule, traced or
             not (`custom_root`, callbacks, `jnp.linalg.eig`). Use
             `define_directional_derivative`.
 
-    Example:
+    Examples:
         >>> import jax.numpy as jnp
         >>> x, v = jnp.zeros(3), jnp.array([1.0, -2.0, 0.0])
         >>> float(directional_derivative(lambda x: jnp.sum(jnp.abs(x)), x, v))
         3.0
 
-    Source: one-sided derivatives as in Telgarsky and Dasgupta (2012), Definition 2.1.
+    References:
+        Telgarsky and Dasgupta (2012), Definition 2.1.
     """
     points, tree = jax.tree.flatten(x)
     given, other = jax.tree.flatten(v)

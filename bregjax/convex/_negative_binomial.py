@@ -10,8 +10,12 @@ With δ = x − y, s = δ / (y + r) and e = r δ / (y (x + r)), so that 1 + s = 
     B(x, y) = x log(1 + e) − r log(1 + s)
             = r φ(s) + r s e − x φ(e),   φ(z) = z − log(1 + z) ≥ 0.
 
-The second line serves where x and y are close: its terms have the size of B, whichever
-of y and r is the larger. The first line serves elsewhere.
+The second line is used where x and y are close: its terms have the size of B, whichever
+of y and r is the larger. The first line is used elsewhere.
+
+For r = 2, y = 3 and x = 3.5: s = 0.1 and e = 0.060606. By the first line B is 0.205942
+− 0.190620 = 0.015321, with one digit lost; by the second 0.009380 + 0.012121 −
+0.006179.
 """
 
 from dataclasses import dataclass
@@ -19,18 +23,19 @@ from typing import final
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._numerics import burg_remainder, scale_tangent
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, ArrayLike
-from bregjax.convex.base import SeparableFunction
+from bregjax.convex._base import SeparableFunction
 
 __all__ = ["NegativeBinomialCumulant", "NegativeBinomialEntropy"]
 
-# |δ| / (2y + δ) up to which x and y count as close: twice as much, and φ(e) is nearly
-# all of r s e where y is small; half of it, and twice the digits are lost beyond.
+# |δ| / (2y + δ) up to which x and y count as close. At twice as much φ(e) is nearly all
+# of r s e where y is small; at half, twice as many digits are lost by the first line.
 _CLOSE = 1 / 6
-# By how much θ falls until the mean is as good as 0 next to the one before.
+# A fall of θ after which the mean is 0 to rounding beside the mean before.
 _FAR = 50.0
 
 
@@ -48,7 +53,7 @@ def _end_point(y: Array, delta: Array) -> Array:
 
 
 def _log1p(z: Array) -> Array:
-    """log(1 + z) for z ≥ −½; XLA's own is 50 roundings off near 1 − √2 on a CPU."""
+    """log(1 + z) for z ≥ −½; XLA's `log1p` is 50 roundings off near 1 − √2 on a CPU."""
     low = z < -0.25
     return jnp.where(low, jnp.log(1 + z), jnp.log1p(jnp.where(low, 0, z)))
 
@@ -58,7 +63,7 @@ def _log1p(z: Array) -> Array:
 
 @jax.custom_jvp
 def _entropy(x: Array, r: Array) -> Array:
-    """f(x), with 0 at 0 and +inf below. Both terms have one sign."""
+    """f(x), with 0 at 0 and +inf below; both terms of the sum are at most 0."""
     positive, safe = _positive_part(x)
     value = safe * _log_share(safe, r) - r * jnp.log1p(safe / r)
     return jnp.where(positive, value, jnp.where(x < 0, jnp.inf, x))
@@ -91,7 +96,7 @@ def _log_share_jvp(primals, tangents):
 
 
 def _excess(x: Array, y: Array, delta: Array, r: Array) -> Array:
-    """e, 0 where x = y = 0."""
+    """e of the module's formulas; 0 where x = y = 0."""
     same_edge = (delta == 0) & (y == 0)
     return delta / jnp.where(same_edge, 1, y) * (r / (x + r))
 
@@ -159,8 +164,9 @@ def _from(y: Array, delta: Array, r: Array) -> Array:
 @_from.defjvp
 def _from_jvp(primals, tangents):
     # ∂δ = log u(x)/u(y) and ∂y = ∂δ − f''(y) δ = −φ(e) − s e, which does not cancel.
-    # At x = 0 both are −inf, but only through x = y + δ: kept together there, a motion
-    # along which x stays 0 has the slope of B(0, y) = r log(1 + y/r), r / (y + r).
+    # At x = 0 both are −inf, but only through x = y + δ: with the two tangents added
+    # first, a motion along which x stays 0 has the slope of B(0, y) = r log(1 + y/r),
+    # r / (y + r).
     (y, delta, r), (dy, ddelta, dr) = primals, tangents
     x = _end_point(y, delta)
     at_zero = (x == 0) & (y != 0)
@@ -179,7 +185,7 @@ def _from_jvp(primals, tangents):
 
 
 def _beside(dispersion: ArrayLike, x: Array) -> Array:
-    """r in the precision and with as many axes as x, or a scalar."""
+    """r in the precision of x; with as many axes as x unless r is a scalar."""
     r = jnp.asarray(dispersion, x.dtype)
     return r.reshape((1,) * (x.ndim - r.ndim) + r.shape) if r.ndim else r
 
@@ -191,9 +197,10 @@ class NegativeBinomialEntropy(SeparableFunction):
     """Σ x log x − (x + r) log(x + r) + r log r over x ≥ 0, with 0 log 0 = 0; in nats.
 
     Conjugate Σ −r log(1 − exp(y)) over y < 0 (`NegativeBinomialCumulant`). B(x, y) =
-    Σ x log(x/y) − (x + r) log((x + r)/(y + r)): near the generalised Kullback–Leibler
-    divergence where x, y ≪ r, and near r times that of Itakura and Saito where
-    x, y ≫ r; +inf where y = 0 < x, 0 where both are 0. The gradient is −inf at 0.
+    Σ x log(x/y) − (x + r) log((x + r)/(y + r)), close to the generalised
+    Kullback–Leibler divergence where x, y ≪ r, and to r times the Itakura–Saito
+    divergence where x, y ≫ r; +inf where y = 0 < x, 0 where both are 0. The gradient is
+    −inf at 0.
 
     Attributes:
         dispersion: r > 0, a scalar or one for each coordinate `[n]`; a leaf.
@@ -207,22 +214,28 @@ class NegativeBinomialEntropy(SeparableFunction):
 
     dispersion: ArrayLike = 1.0
 
+    @override
     def _scalar(self, x: Array) -> Array:
         return _entropy(x, _beside(self.dispersion, x))
 
+    @override
     def _scalar_gradient(self, x: Array) -> Array:
         return _log_share(x, _beside(self.dispersion, x))
 
+    @override
     def _scalar_inside(self, x: Array) -> Array:
         return (x >= 0) & (x < jnp.inf)
 
+    @override
     def _scalar_remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         r = _beside(self.dispersion, y)
         return _from(y, delta, r) if x is None else _between(x, y, delta, r)
 
+    @override
     def _scalar_difference(self, y: Array, delta: Array) -> Array:
         return _log_ratio(_end_point(y, delta), y, delta, _beside(self.dispersion, y))
 
+    @override
     def conjugate(self) -> "NegativeBinomialCumulant":
         """Σ −r log(1 − exp(y))."""
         return NegativeBinomialCumulant(self.dispersion)
@@ -232,17 +245,24 @@ class NegativeBinomialEntropy(SeparableFunction):
 @register_pytree
 @dataclass(frozen=True, eq=False)
 class NegativeBinomialCumulant(SeparableFunction):
-    """Σ −r log(1 − exp(x)) over x < 0: the log-partition function of the counts.
+    """Σ −r log(1 − exp(x)) over x < 0, the log-partition function of the counts.
 
     Conjugate `NegativeBinomialEntropy`. B(x, y) is B of the conjugate between the means
     r / (exp(−y) − 1) and r / (exp(−x) − 1), in this order.
 
     Attributes:
         dispersion: r > 0, a scalar or one for each coordinate `[n]`; a leaf.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> f, x = NegativeBinomialCumulant(2.0), jnp.log(jnp.array([0.5]))
+        >>> print(f(x), f.gradient(x))
+        1.3863 [2.]
     """
 
     dispersion: ArrayLike = 1.0
 
+    @override
     def _scalar(self, x: Array) -> Array:
         inside = x < 0
         safe = jnp.where(inside, x, -1)
@@ -251,12 +271,15 @@ class NegativeBinomialCumulant(SeparableFunction):
         log = jnp.where(steep, jnp.log(-jnp.expm1(high)), jnp.log1p(-jnp.exp(low)))
         return jnp.where(inside, -_beside(self.dispersion, x) * log, jnp.inf)
 
+    @override
     def _scalar_gradient(self, x: Array) -> Array:
         return _beside(self.dispersion, x) / jnp.expm1(-x)
 
+    @override
     def _scalar_inside(self, x: Array) -> Array:
         return (x < 0) & (x > -jnp.inf)
 
+    @override
     def _scalar_remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         end = y + delta if x is None else x
         inside = (y < 0) & (end < 0)
@@ -271,17 +294,19 @@ class NegativeBinomialCumulant(SeparableFunction):
         plain = self._scalar(end) - self._scalar(y) - start_mean * delta
         return jnp.where(inside, jnp.where(far, plain, value), jnp.inf)
 
+    @override
     def _scalar_difference(self, y: Array, delta: Array) -> Array:
         means = self._scalar_gradient(y), self._scalar_gradient(y + delta)
         return self._rise(y, delta, *means)
 
     def _rise(self, y: Array, delta: Array, start: Array, end: Array) -> Array:
-        """How much the mean rises from y to y + δ, without cancellation."""
+        """Rise of the mean from y to y + δ, without cancellation."""
         falls = delta < -1
         step = jnp.where(falls, 0, delta)
         exact = end * (jnp.expm1(-step) / jnp.expm1(y))
         return jnp.where(falls, end - start, exact)
 
+    @override
     def conjugate(self) -> NegativeBinomialEntropy:
         """Σ x log x − (x + r) log(x + r) + r log r."""
         return NegativeBinomialEntropy(self.dispersion)

@@ -9,7 +9,7 @@ import numpy as np
 from bregjax._checks import check_finite, check_weights, float_array, is_concrete
 from bregjax._typing import Array, DataLike, PyTree
 from bregjax.clusters.moments import Moments
-from bregjax.smoothing.maps import Adding, Blur, Constraint, Mixing, PseudoCount
+from bregjax.smoothing._maps import Adding, Blur, Constraint, Mixing, PseudoCount
 
 __all__ = [
     "adding",
@@ -25,11 +25,21 @@ __all__ = [
 def mixing(center: PyTree, amount: DataLike, **options) -> Mixing:
     """Smooth by mixing towards `center`: see `Mixing`.
 
-    That the centre lies in the mean domain is checked where it meets the family: by
+    Whether the centre lies in the mean domain is checked where the family is known: by
     `agglomerate`, `replay` and the costs.
+
+    Args:
+        center: z, in the form of the sufficient statistics of one row.
+        amount: α, strictly between 0 and 1.
+        **options: `center_constraint` of `Mixing`.
 
     Raises:
         ValueError: If `amount` is not strictly between 0 and 1.
+
+    Examples:
+        >>> import numpy as np
+        >>> print(mixing(np.array([0.5, 0.5]), 0.1).amount)
+        0.1
     """
     _check_amount("amount", amount, upper=1.0, scalar=True)
     return Mixing(_arrays(center), float_array(amount, "amount"), **options)
@@ -38,11 +48,23 @@ def mixing(center: PyTree, amount: DataLike, **options) -> Mixing:
 def adding(center: PyTree, amount: DataLike = 1.0, **options) -> Adding:
     """Smooth by adding `amount` times `center`: see `Adding`.
 
-    That the mean domain goes on that way is checked where the family is known.
+    Whether the mean domain recedes along the centre is checked where the family is
+    known.
+
+    Args:
+        center: z, in the form of the sufficient statistics of one row.
+        amount: α > 0.
+        **options: `center_constraint` of `Adding`.
 
     Raises:
         ValueError: If `amount` is not positive, or a Gaussian centre has a mean part
-            (the mean domain does not recede that way) or is not positive definite.
+            (the mean domain does not recede along means) or is not positive definite.
+
+    Examples:
+        >>> import numpy as np
+        >>> smoothing = adding(np.array([1.0, 1.0]), 0.1)
+        >>> print(smoothing(np.array([[0.0, 3.0]]), np.ones(1))[0])
+        [[0.1 3.1]]
     """
     _check_amount("amount", amount, scalar=True)
     if isinstance(center, Moments) and is_concrete(center):
@@ -53,10 +75,21 @@ def adding(center: PyTree, amount: DataLike = 1.0, **options) -> Adding:
 def pseudo_count(center: PyTree, count: DataLike, **options) -> PseudoCount:
     """Smooth by `count` pseudo-observations at `center` a leaf: see `PseudoCount`.
 
-    The centre is checked as that of `mixing` is.
+    Whether the centre lies in the mean domain is checked as for `mixing`.
+
+    Args:
+        center: z, in the form of the sufficient statistics of one row.
+        count: n₀ > 0, in the units of the weights.
+        **options: `center_constraint` of `PseudoCount`.
 
     Raises:
         ValueError: If `count` is not positive.
+
+    Examples:
+        >>> import numpy as np
+        >>> smoothing = pseudo_count(np.array([0.5, 0.5]), 1.0)
+        >>> print(smoothing(np.array([[1.0, 0.0]]), np.ones(1))[1])
+        [2.]
     """
     _check_amount("count", count, scalar=True)
     return PseudoCount(_arrays(center), float_array(count, "count"), **options)
@@ -65,9 +98,17 @@ def pseudo_count(center: PyTree, count: DataLike, **options) -> PseudoCount:
 def blur(bandwidth: DataLike) -> Blur:
     """Smooth Gaussian leaves by a kernel of this bandwidth: see `Blur`.
 
+    Args:
+        bandwidth: h scalar, one for each column `[d]`, or a factor B `[d, d]` of the
+            covariance B Bᵀ; in the units of the data.
+
     Raises:
         ValueError: If a scalar or vector bandwidth is not positive, or a matrix is not
             square.
+
+    Examples:
+        >>> print(blur([0.5, 2.0]).bandwidth)
+        [0.5 2. ]
     """
     shape = np.shape(bandwidth)
     if len(shape) > 2 or (len(shape) == 2 and shape[0] != shape[1]):
@@ -83,17 +124,17 @@ def blur(bandwidth: DataLike) -> Blur:
 def normal_reference(
     x: DataLike, *, per_coordinate: bool = False, weights: DataLike | None = None
 ) -> Blur:
-    """Bandwidths that suit a normal density: Example 5.4.
+    """Normal-reference bandwidths for kernel smoothing: Example 5.4.
 
     h_k = s_k (4 / ((d + 2) m))^(1 / (d + 4)), s_k the standard deviation of column k
-    (ddof 1). With weights, m is their sum and s_k the deviation of rows repeated so
-    often. A constant column has no scale of its own: it takes h = 1 (the costs of
-    `per_coordinate` do not depend on it) and no part in the mean.
+    (ddof 1). With weights, m is their sum and s_k the deviation of rows repeated that
+    often. A constant column has no scale of its own: its h is 1 (on which the costs of
+    `per_coordinate` do not depend) and is left out of the mean.
 
     Args:
         x: Data `[m, d]`.
-        per_coordinate: The paper's `-nd`, one bandwidth h_k a column; otherwise its
-            `-n`, the mean of h_k for all.
+        per_coordinate: True for the paper's `-nd`, one bandwidth h_k a column; False
+            for its `-n`, the mean of the h_k for all columns.
         weights: Weights of rows as counts, `[m]`; 1 each by default.
 
     Returns:
@@ -102,6 +143,14 @@ def normal_reference(
     Raises:
         ValueError: If `x` is not a matrix or not finite, or weights add up to 1 or
             less.
+
+    Examples:
+        >>> import numpy as np
+        >>> x = np.array([[0.0, 0.0], [2.0, 20.0]])
+        >>> print(normal_reference(x, per_coordinate=True).bandwidth.round(4))
+        [ 1.2599 12.5992]
+        >>> print(normal_reference(x).bandwidth)
+        6.9296
 
     References:
         Bowman and Azzalini (1997), Section 2.4.2; Telgarsky and Dasgupta (2012),
@@ -128,7 +177,7 @@ def normal_reference(
     x, weights = float_array(x), float_array(weights, "weights")
 
     total = xp.sum(weights)
-    # What overflows or underflows here does so in the costs, whose error says it.
+    # Overflow and underflow here come again in the costs, whose error names them.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         centred = x - (weights @ x / total)[None]
         # The second centring takes out the rounding of the first.
@@ -148,11 +197,11 @@ def normal_reference(
 def bernstein(
     num_categories: int, sample_size: DataLike, *, delta: float = 0.05
 ) -> Mixing:
-    """Mix proportions towards the uniform by a Bernstein bound: Example 5.3.
+    """Mix proportions towards the uniform ones by a Bernstein bound: Example 5.3.
 
-    b = √(2 p (1 − p) L / N) + L / (3 N) bounds how far a proportion p = 1/n strays in a
-    sample of size N with probability 1 − δ, L = ln(1/δ). The mixing that adds b to an
-    empty category has α = n b / (1 + n b).
+    With probability 1 − δ the share of a category of probability p = 1/n in a sample of
+    size N exceeds p by no more than b = √(2 p (1 − p) L / N) + L / (3 N), L = ln(1/δ).
+    The amount is α = n b / (1 + n b): an empty category gets α / n = b / (1 + n b).
 
     Args:
         num_categories: n, the number of categories.
@@ -164,6 +213,11 @@ def bernstein(
 
     Raises:
         ValueError: If n < 2, N is not positive or δ is not in (0, 1).
+
+    Examples:
+        >>> smoothing = bernstein(2, 100)
+        >>> print(smoothing.center, smoothing.amount)
+        [0.5 0.5] 0.2093
 
     References:
         Telgarsky and Dasgupta (2012), Example 5.3, with the constants of Bernstein's
@@ -181,7 +235,12 @@ def bernstein(
 def bernstein_amount(
     num_categories: int, sample_size: DataLike, *, delta: float
 ) -> Array:
-    """The α of `bernstein`."""
+    """The α of `bernstein`, with its arguments.
+
+    Examples:
+        >>> print(bernstein_amount(2, 100, delta=0.05))
+        0.2093
+    """
     p = 1 / num_categories
     size = float_array(sample_size)
     log_term = np.log(1 / delta)

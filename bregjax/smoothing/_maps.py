@@ -1,8 +1,12 @@
 """Smoothing maps on leaf statistics, which keep every cluster inside the domain.
 
 A map is affine on statistics and is applied once, to the leaves; means of leaves then
-carry it through every union. Its arrays are leaves of a pytree and differentiate; each
-map says what its leaves are constrained to, and tuning moves them inside that.
+carry the map through every union. The arrays of a map are leaves of a pytree and
+differentiate; `constraints` says what they must satisfy, and tuning keeps them to it.
+
+For the counts τ₀ = (1, 0, 0) and the centre z = (⅓, ⅓, ⅓), `Mixing` with α = 0.3 gives
+(0.8, 0.1, 0.1), `Adding` with α = 0.3 gives (1.1, 0.1, 0.1), and `PseudoCount` with
+n₀ = 3 gives a leaf of weight 1 the weight 4 and the statistic (0.5, 0.25, 0.25).
 
 References:
     Telgarsky and Dasgupta (2012), Section 5.
@@ -16,6 +20,7 @@ from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
@@ -25,7 +30,14 @@ __all__ = ["Adding", "Blur", "Constraint", "Mixing", "PseudoCount", "StatisticMa
 
 
 class Constraint(enum.Enum):
-    """What a leaf of a smoothing map must satisfy."""
+    """What a leaf of a smoothing map must satisfy.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bregjax.smoothing import blur
+        >>> print(blur(0.5).constraints().bandwidth.value)
+        positive
+    """
 
     FIXED = "not to be tuned"
     REAL = "any real numbers"
@@ -37,15 +49,29 @@ class Constraint(enum.Enum):
 
 
 class StatisticMap(abc.ABC):
-    """A smoothing statistic map τ (Definition 5.1) as it acts on leaves."""
+    """A smoothing statistic map τ (Definition 5.1) as it acts on leaves.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> smoothing = Mixing(jnp.array([0.5, 0.5]), jnp.array(0.2))
+        >>> isinstance(smoothing, StatisticMap)
+        True
+        >>> print(smoothing(jnp.array([[1.0, 0.0]]), jnp.ones(1))[0])
+        [[0.9 0.1]]
+    """
 
     @abc.abstractmethod
     def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
-        """Smoothed statistics `[m, ...]` and weights `[m]` of the leaves."""
+        """Smoothed statistics `[m, ...]` and weights `[m]` of the leaves.
+
+        Args:
+            statistics: Sufficient statistics of the points, leaves first.
+            weights: Weights of the points, `[m]`.
+        """
 
     @abc.abstractmethod
     def constraints(self) -> Self:
-        """The map's own structure with a `Constraint` in place of each leaf."""
+        """The map with a `Constraint` in place of each leaf."""
 
 
 @register_pytree
@@ -60,21 +86,29 @@ class Mixing(StatisticMap):
         center: z, in the form of the sufficient statistics of one row; `Moments` for
             Gaussians with a free covariance.
         amount: α in (0, 1), scalar.
-        center_constraint: What the centre's leaves are constrained to, one for each;
-            tuning leaves the centre as it is if None.
+        center_constraint: A constraint for each leaf of the centre; tuning leaves the
+            centre as it is if None.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> smoothing = Mixing(jnp.array([0.5, 0.5]), jnp.array(0.2))
+        >>> print(smoothing(jnp.array([[1.0, 0.0], [0.0, 1.0]]), jnp.ones(2))[0])
+        [[0.9 0.1]
+         [0.1 0.9]]
     """
 
     center: PyTree
     amount: Array
     center_constraint: tuple[Constraint, ...] | None = jax.tree.static(default=None)
 
+    @override
     def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
         """Statistics moved towards the centre; weights as they are."""
         share = jnp.broadcast_to(self.amount, weights.shape)
         return _mixed(statistics, self.center, share), weights
 
+    @override
     def constraints(self) -> Self:
-        """α in the unit interval."""
         return _constrained(self, amount=Constraint.UNIT_INTERVAL)
 
 
@@ -90,14 +124,21 @@ class Adding(StatisticMap):
             Poisson z > 0; for the gamma (log-mean −1, mean 0) and for the
             inverse Gaussian (mean 0, mean of 1/x 1), say.
         amount: α > 0, scalar.
-        center_constraint: What the centre's leaves are constrained to, one for each;
-            tuning leaves the centre as it is if None.
+        center_constraint: A constraint for each leaf of the centre; tuning leaves the
+            centre as it is if None.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> smoothing = Adding(jnp.array([1.0, 2.0]), jnp.array(0.5))
+        >>> print(smoothing(jnp.array([[0.0, 3.0]]), jnp.ones(1))[0])
+        [[0.5 4. ]]
     """
 
     center: PyTree
     amount: Array
     center_constraint: tuple[Constraint, ...] | None = jax.tree.static(default=None)
 
+    @override
     def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
         """Statistics moved along the centre; weights as they are."""
         if isinstance(statistics, CentredStatistics):
@@ -109,55 +150,71 @@ class Adding(StatisticMap):
         )
         return moved, weights
 
+    @override
     def constraints(self) -> Self:
-        """α positive."""
         return _constrained(self, amount=Constraint.POSITIVE)
 
 
 @register_pytree
 @dataclass(frozen=True)
 class PseudoCount(StatisticMap):
-    """Each leaf brings n₀ observations at z: weight w + n₀, (w τ + n₀ z) / (w + n₀).
+    """n₀ observations at z for each leaf: weight w + n₀, (w τ + n₀ z) / (w + n₀).
 
-    The MAP estimate under a conjugate prior (Section 5) whose strength grows with the
-    number of leaves of a cluster. A prior counted once a cluster would make merge costs
-    negative.
+    A cluster then has the MAP estimate under a conjugate prior (Section 5) whose
+    strength grows with the number of leaves. A prior counted once for each cluster
+    would make merge costs negative.
 
     Attributes:
         center: z, in the form that `Mixing` takes, inside the mean domain.
         count: n₀ > 0, scalar.
-        center_constraint: What the centre's leaves are constrained to, one for each;
-            tuning leaves the centre as it is if None.
+        center_constraint: A constraint for each leaf of the centre; tuning leaves the
+            centre as it is if None.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> smoothing = PseudoCount(jnp.array([0.5, 0.5]), jnp.array(1.0))
+        >>> print(*smoothing(jnp.array([[1.0, 0.0]]), jnp.ones(1)))
+        [[0.75 0.25]] [2.]
     """
 
     center: PyTree
     count: Array
     center_constraint: tuple[Constraint, ...] | None = jax.tree.static(default=None)
 
+    @override
     def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
-        """Statistics and weights with the pseudo-observations in."""
+        """Statistics and weights with the pseudo-observations counted."""
         total = weights + self.count
         return _mixed(statistics, self.center, self.count / total), total
 
+    @override
     def constraints(self) -> Self:
-        """n₀ positive."""
         return _constrained(self, count=Constraint.POSITIVE)
 
 
 @register_pytree
 @dataclass(frozen=True)
 class Blur(StatisticMap):
-    """Each point of a Gaussian family becomes a small Gaussian: covariance + H.
+    """Kernel smoothing: each point of a Gaussian family gets the covariance H.
 
-    `Adding` with z = (0, H), by the bandwidth.
+    The same as `Adding` with z = (0, H) and α = 1, given by the bandwidth.
 
     Attributes:
-        bandwidth: h scalar for H = h² I, `[d]` for H = diag(h²), or a factor `[d, d]`
+        bandwidth: h scalar for H = h² I, `[d]` for H = diag(h²), or a factor B `[d, d]`
             for H = B Bᵀ; in the units of the data.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bregjax.clusters.moments import Moments
+        >>> points = Moments(jnp.array([[1.0, 2.0]]), jnp.zeros((1, 2)), "diagonal")
+        >>> blurred, _ = Blur(jnp.array(0.5))(points, jnp.ones(1))
+        >>> print(blurred.mean, blurred.covariance)
+        [[1. 2.]] [[0.25 0.25]]
     """
 
     bandwidth: Array
 
+    @override
     def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
         """Covariances plus H; weights as they are.
 
@@ -173,15 +230,16 @@ class Blur(StatisticMap):
             )
         return statistics.blurred(self.bandwidth), weights
 
+    @override
     def constraints(self) -> Self:
-        """Bandwidths positive, a factor invertible."""
+        """`POSITIVE` for bandwidths, `INVERTIBLE` for a factor."""
         matrix = jnp.ndim(self.bandwidth) == 2
         kind = Constraint.INVERTIBLE if matrix else Constraint.POSITIVE
         return dataclasses.replace(self, bandwidth=kind)
 
 
 def _mixed(statistics: PyTree, center: PyTree, share: Array) -> PyTree:
-    """(1 − α) τ + α z, a share α a leaf of the tree of points."""
+    """(1 − α) τ + α z, with one share α for each point."""
     if isinstance(statistics, CentredStatistics):
         return statistics.mixed(center, share)
 
@@ -193,7 +251,7 @@ def _mixed(statistics: PyTree, center: PyTree, share: Array) -> PyTree:
 
 
 def _constrained(smoothing: Any, **amount: Constraint) -> Any:
-    """A map with a constraint in the place of each number."""
+    """Replace the arrays of a map with a centre by their constraints."""
     leaves, treedef = jax.tree.flatten(smoothing.center)
     marks = smoothing.center_constraint or (Constraint.FIXED,) * len(leaves)
     center = jax.tree.unflatten(treedef, marks)

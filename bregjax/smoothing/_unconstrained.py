@@ -1,4 +1,9 @@
-"""Smoothing maps as real numbers without constraints, for optimizers."""
+"""Smoothing maps as unconstrained real numbers, for optimizers.
+
+An amount α = 0.2 of `Mixing` is log(0.2 / 0.8) = −1.3863, a bandwidth of 0.5 is log
+0.5 = −0.6931, and the covariance [[4, 2], [2, 2]], of which [[2, 0], [1, 1]] is the
+Cholesky factor, is [[log 2, 0], [1, log 1]] = [[0.6931, 0], [1, 0]].
+"""
 
 import functools
 from typing import TypeVar
@@ -7,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from bregjax._typing import Array, PyTree
-from bregjax.smoothing.maps import Constraint, StatisticMap
+from bregjax.smoothing._maps import Constraint, StatisticMap
 
 __all__ = ["from_unconstrained", "to_unconstrained"]
 
@@ -25,8 +30,14 @@ def to_unconstrained(smoothing: StatisticMap) -> list[Array]:
         smoothing: A map whose leaves satisfy its `constraints()`.
 
     Returns:
-        Arrays of the shapes of the leaves, without those that are fixed;
-        `from_unconstrained` takes them back.
+        Arrays of the shapes of the leaves that are not fixed; `from_unconstrained`
+        makes a map of them.
+
+    Examples:
+        >>> import numpy as np
+        >>> from bregjax.smoothing import mixing
+        >>> print(to_unconstrained(mixing(np.array([0.5, 0.5]), 0.2))[0])
+        -1.3863
     """
     return [_TO[kind](jnp.asarray(leaf)) for kind, leaf in _free_leaves(smoothing)]
 
@@ -34,9 +45,23 @@ def to_unconstrained(smoothing: StatisticMap) -> list[Array]:
 def from_unconstrained(free: PyTree, like: Map) -> Map:
     """The map, of the kind of `like`, that real numbers stand for.
 
-    Whatever they are, the map's constraints hold, by rounding too; fixed leaves are
-    those of `like`. A factor B of a
-    covariance comes back as the Cholesky factor of B Bᵀ: the same smoothing.
+    The constraints of the map hold for any real numbers, also after rounding; fixed
+    leaves are those of `like`. A factor B of a covariance comes back as the Cholesky
+    factor of B Bᵀ, which is the same smoothing.
+
+    Args:
+        free: Arrays as `to_unconstrained` gives them.
+        like: A map of the same structure.
+
+    Raises:
+        ValueError: If the number of arrays is not that of the free leaves.
+
+    Examples:
+        >>> from bregjax.smoothing import blur
+        >>> smoothing = blur(0.5)
+        >>> free = to_unconstrained(smoothing)
+        >>> print(from_unconstrained([free[0] + 1], smoothing).bandwidth)
+        1.3591
     """
     kinds = jax.tree.leaves(like.constraints())
     leaves, structure = jax.tree.flatten(like)
@@ -64,7 +89,7 @@ def _free_leaves(smoothing: StatisticMap) -> list[tuple[Constraint, Array]]:
 def _logs_of_factor(lower: Array) -> Array:
     diagonal = jnp.diagonal(lower, axis1=-2, axis2=-1)
     logs = jnp.log(jnp.abs(diagonal))
-    # A Cholesky factor's diagonal is positive; one of another sign is turned round.
+    # The diagonal of a Cholesky factor is positive: negate columns of another sign.
     lower = lower * jnp.sign(diagonal)[..., None, :]
     return jnp.tril(lower, -1) + _diagonal(logs)
 
@@ -75,7 +100,7 @@ def _factor_of_logs(free: Array) -> Array:
 
 
 def _inside(x: Array, upper: float) -> Array:
-    """Above 0 and below `upper` where rounding has left neither so."""
+    """Clip to numbers above 0 and below `upper`, which rounding may have reached."""
     info = jnp.finfo(x.dtype)
     return jnp.clip(x, info.tiny, min(upper * (1 - info.eps), info.max))
 

@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.convex._solvers import dense, lbfgs, newton, scalar
-from bregjax.convex._solvers.outcome import FlatFunction, Outcome
+from bregjax.convex._solvers.outcome import FlatFunction, FlatSolution
 
 METHODS = ("auto", "newton", "lbfgs", "scalar")
 DENSE_LIMIT = 2000  # largest n for which "auto" builds Hessians
@@ -23,21 +23,34 @@ DENSE_LIMIT = 2000  # largest n for which "auto" builds Hessians
 @register_pytree
 @dataclass(frozen=True)
 class ConjugateSolution:
-    """A conjugate's value at a point, with what the solver says of it.
+    """A conjugate's value at a point, with the code of the solver.
 
     Attributes:
         value: f*(y), a scalar. NaN where the code is STEP_LIMIT, STALLED or INVALID;
-            +inf where it is OUTSIDE. Where it is BOUNDARY: the limit where f* is finite
-            there (to rounding, from below), +inf where f* is infinite there. Also
-            BOUNDARY: y beyond the gradients of an f whose domain ends with a finite
-            one (θ²/2 on |θ| ≤ 1 at 1.5); the maximiser lies on the edge of the domain,
-            `maximiser` within rounding of it, and the value is that of f*.
+            +inf where the code is OUTSIDE. Where it is BOUNDARY: the limit where f* is
+            finite there (to rounding, from below), +inf where f* is infinite there. The
+            code is BOUNDARY also for y beyond the gradients of an f whose domain ends
+            with a finite gradient (θ²/2 on |θ| ≤ 1 at 1.5); there the maximiser lies on
+            the edge of the domain, `maximiser` within rounding of it, and the value is
+            that of f*.
         maximiser: θ with ∇f(θ) = y, structure of `start`. Always finite: where the code
             is not CONVERGED it is the last iterate, and solves nothing.
         result: int32 `Result` code.
         num_steps: int32 number of steps taken.
         residual: Max-norm of y − ∇f(maximiser), less its component along directions in
             which f is affine.
+
+    Examples:
+        Closed forms answer in the same form:
+
+        >>> import jax.numpy as jnp
+        >>> from bregjax import Poisson
+        >>> from bregjax.convex import Result
+        >>> solution = Poisson(1).conjugate(jnp.array([2.0]))
+        >>> print(solution.value, solution.maximiser)
+        -0.6137 [0.6931]
+        >>> print(Result(int(solution.result)).name)
+        CONVERGED
     """
 
     value: Array
@@ -48,7 +61,7 @@ class ConjugateSolution:
 
 
 class Options(NamedTuple):
-    """What of a solve is static."""
+    """Options of a solve that are static under `jit`."""
 
     method: str
     max_steps: int
@@ -58,8 +71,8 @@ class Options(NamedTuple):
 class _Call:
     """f as a function of θ and one pytree of parameters; hashable, so that jit caches.
 
-    `parameters` is (captured, params): `captured` are the array leaves of an f that is
-    a pytree, of the object that a method is bound to, or the tracers f closes over.
+    The parameters are (captured, params): `captured` are the array leaves of an f that
+    is a pytree, of the object that a method is bound to, or the tracers f closes over.
     `kinds` are the classes in all pytrees: structures of different classes may be equal
     (`jax.tree_util.register_dataclass`), and the cache would take one f for another.
     """
@@ -105,12 +118,12 @@ def _call(f: Callable, start: PyTree, params: PyTree) -> tuple[_Call, PyTree]:
     converted, captured = jax.closure_convert(f, *arguments)
     if captured:
         return make(converted, None, hoisted=True), (captured, params)
-    # f itself and not the converted function, which is a new object each time.
+    # Keep f itself: the converted function is a new object each time.
     return make(f, None, hoisted=False), ((), params)
 
 
 def _flat(call: _Call, start: PyTree, parameters: PyTree) -> FlatFunction:
-    """F on raveled arrays."""
+    """The function f on raveled arrays."""
     _, unravel = ravel_pytree(start)
 
     def f(theta: Array) -> Array:
@@ -133,7 +146,7 @@ def _solve(
     warm: Array,
     y: Array,
     parameters: PyTree,
-) -> Outcome:
+) -> FlatSolution:
     f = _flat(call, start, parameters)
     if options.method == "scalar":
         return scalar.minimise(f, warm, y, options.max_steps)
@@ -171,9 +184,9 @@ def _solve_jvp(call: _Call, options: Options, primals, tangents):
         theta_dot = lbfgs.inverse_product(f, theta, right)
     else:
         theta_dot = dense.inverse_product(f, theta, outcome.null, right)
-    # What has no derivative: an integer's tangent is of the type float0.
+    # The tangent of an integer is of the type float0.
     nothing: Any = np.zeros((), jax.dtypes.float0)
-    derivative = Outcome(
+    derivative = FlatSolution(
         theta=theta_dot,
         value=jnp.sum(theta * y_dot) - value_dot,
         result=nothing,
@@ -208,7 +221,20 @@ def _solution(
 @register_pytree
 @dataclass(frozen=True)
 class Conjugate:
-    """The conjugate f*(y) = sup over θ of <y, θ> − f(θ); made by `conjugate`."""
+    """The conjugate f*(y) = sup over θ of <y, θ> − f(θ), as `conjugate` makes it.
+
+    Attributes:
+        start: Where solves begin, and the structure of θ and y.
+        parameters: The arrays that f depends on.
+        call: The static part of f.
+        options: The method and the bound on its steps.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> dual = conjugate(jnp.exp, jnp.array(0.0), separable=True)
+        >>> print(dual(jnp.array(1.0), start=jnp.array(0.5)).maximiser.round(4) + 0.0)
+        0.0
+    """
 
     start: PyTree
     parameters: PyTree
@@ -221,11 +247,11 @@ class Conjugate:
         Args:
             y: The point, a pytree of the structure and shapes of the conjugate's
                 `start`.
-            start: θ to begin at, of the same structure; by default the conjugate's own.
-                It must lie in the domain of f. A near one saves steps.
+            start: θ to begin at, of the same structure and in the domain of f; by
+                default the conjugate's `start`. One near the maximiser saves steps.
 
         Returns:
-            The solution. In the same dtype as `start` and `y` together.
+            The solution, in the dtype of `start` and `y` together.
 
         Raises:
             ValueError: If the structure or a shape differs (while tracing).
@@ -279,22 +305,22 @@ def conjugate(
 
     The supremum is attained where ∇f(θ) = y, and there ∇f*(y) = θ. f may be affine
     along some directions (an overcomplete family): f* is then finite only on an affine
-    hull. The part of y off it is ignored up to 100 roundings of y, and the maximiser
-    keeps the start's component along these directions.
+    hull. The part of y off that hull is ignored up to 100 roundings of y, and the
+    maximiser keeps the start's component along these directions.
 
-    The solution converges where its value is right to 1e-10 (float64) or 1e-5 (float32)
+    The code is CONVERGED where the value is right to 1e-10 (float64) or 1e-5 (float32)
     of |<y, θ>| + |f(θ)|, for y as rounded; the solver estimates what roundings do to
-    ill-conditioned problems and gives STALLED, not a number, where it can't tell. "On
+    ill-conditioned problems and gives STALLED, not a number, where it cannot tell. "On
     the boundary" means to rounding: where f* grows like a logarithm (a covariance that
-    becomes singular) the Newton solver says so, and +inf, from some dozens of roundings
-    of y away on.
+    becomes singular) the Newton solver gives BOUNDARY and +inf from some dozens of
+    roundings of y away on.
 
     Derivatives of the value and the maximiser, of any order, forward and reverse, in y,
     `params`, the array leaves of f and the tracers it closes over, are implicit:
     nothing is differentiated through the iterations. With respect to y they are right
-    along the affine hull; the maximiser's are projected on it. Where there is no
-    maximiser the value's derivative is <θ, y'> at the last iterate θ, and the
-    maximiser's means nothing. Starts have no derivative.
+    along the affine hull; derivatives of the maximiser are projected on it. Where there
+    is no maximiser the derivative of the value is <θ, y'> at the last iterate θ, and
+    that of `maximiser` means nothing. Starts have no derivative.
 
     Under `jit` one compiled solve serves each f (by identity; by structure where f is a
     pytree), shape and dtype: prefer a module-level function with `params`, or a
@@ -305,8 +331,8 @@ def conjugate(
             scalar; +inf or NaN outside its domain. A plain function, a callable pytree
             or a method of a pytree (array leaves are parameters), or a closure.
         start: A point in the domain of f, any pytree of arrays: where to begin, and
-            the structure of θ and y. It also tells the directions in which f is
-            affine, so it should not lie at the edge of the domain.
+            the structure of θ and y. The directions in which f is affine are found
+            there as well, so it should not lie at the edge of the domain.
         params: Passed to f as its second argument if given; any pytree of arrays.
         separable: Whether f is a sum over coordinates, Σ f_i(θ_i). Not checked.
         method: "scalar" (needs `separable`; O(n) a step), "newton" (dense Hessian,
@@ -325,10 +351,11 @@ def conjugate(
 
     Examples:
         >>> import jax.numpy as jnp
-        >>> from bregjax.convex.conjugation import conjugate
-        >>> solution = conjugate(jnp.exp, jnp.array(0.0))(jnp.array(2.0))
-        >>> print(solution.maximiser.round(4), int(solution.result))
-        0.6931 0
+        >>> from bregjax.convex import conjugate
+        >>> dual = conjugate(jnp.exp, jnp.array(0.0), separable=True)
+        >>> solution = dual(jnp.array(2.0))
+        >>> print(solution.value, solution.maximiser, int(solution.result))
+        -0.6137 0.6931 0
 
     References:
         BOYD & VANDENBERGHE (2004), Convex Optimization, Sections 3.3 and 9.5. The
