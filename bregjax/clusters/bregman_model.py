@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._numerics import scale_tangent
 from bregjax._pytree import register_pytree
@@ -52,19 +53,19 @@ class BregmanModel(ClusterModel):
 
     function: ConvexFunction
 
+    @override
     def leaves(self, statistics: Array, weights: Array) -> MeanState:
-        """States of single points; statistics `[m, n]`, weights `[m]`."""
         return MeanState(weight=weights, mean=statistics)
 
+    @override
     def pool(self, a: MeanState, b: MeanState) -> MeanState:
-        """Add weights and average means."""
         axes = self.function.event_ndim
         w_a, w_b = _expand(a.weight, axes), _expand(b.weight, axes)
         mean = weighted_mean(w_a, a.mean, w_b, b.mean, self._edge(a.mean))
         return MeanState(a.weight + b.weight, mean)
 
+    @override
     def pool_along(self, merges: Merges, leaves: MeanState) -> MeanState:
-        """Sums of weights and averages of means."""
         weight = merges.sum(leaves.weight)
         finite = self.reducible or not self.function.separable
         rigid = None if finite else self._edge
@@ -76,24 +77,27 @@ class BregmanModel(ClusterModel):
             return jnp.isinf(self.function.gradient(mean))
         return jnp.zeros(mean.shape, bool)
 
+    @override
     def result(self, state: MeanState) -> Array:
-        """OUTSIDE where f is infinite, as at some boundaries; INVALID where NaN."""
+        """OUTSIDE where f is infinite, as on some boundaries; INVALID where NaN."""
         value = self.function(state.mean)
         codes = jnp.where(jnp.isfinite(value), Result.CONVERGED, Result.OUTSIDE)
         return jnp.where(jnp.isnan(value), Result.INVALID, codes).astype(jnp.int32)
 
     @property
+    @override
     def reducible(self) -> bool:
-        """Of squared distances: a union is no nearer to a third than both parts."""
+        """Whether f is a squared distance: unions then come no nearer to a third."""
         return _is_squared_distance(self.function)
 
+    @override
     def screen(self, leaves: MeanState) -> Screen:
-        """The function's, where it has one."""
+        """The screen of f; of the cost itself where f has none."""
         screen = screen_of(self.function, leaves)
         return super().screen(leaves) if screen is None else screen
 
+    @override
     def cost(self, a: MeanState, b: MeanState, union: MeanState) -> Array:
-        """Δ(a, b) by displacements from the mean of the union."""
         del union
         return _merge_cost(self.function, a.weight, a.mean, b.weight, b.mean)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
@@ -55,49 +56,54 @@ class ColumnsModel(ClusterModel):
     num_columns: int = jax.tree.static()
     params: PyTree = None
 
+    @override
     def leaves(self, statistics: PyTree, weights: Array) -> NaturalState:
-        """States of single points from mean parameters with leading axes `[m, d]`."""
+        """Build states of points from mean parameters with axes `[m, d]`."""
         return self.settle(_unsolved_leaves(self.family, statistics, weights))
 
     @property
+    @override
     def solves(self) -> bool:
-        """Whether the family of a column does."""
         return self.family.solves
 
+    @override
     def pool(self, a: NaturalState, b: NaturalState) -> NaturalState:
-        """Column by column."""
         return self._by_column(NaturalModel.pool, _AXES, a, b)
 
+    @override
     def pool_along(self, merges: Merges, leaves: NaturalState) -> NaturalState:
-        """Column by column."""
         pool = lambda model, leaves: model.pool_along(merges, leaves)
         return self._by_column(pool, _AXES, leaves)
 
+    @override
     def settle(self, state: NaturalState) -> NaturalState:
-        """Solve the conjugates of all columns."""
         if self.solves:
             return settled(self.family, self.params, state)
         return self._by_column(NaturalModel.settle, _AXES, state)
 
+    @override
     def cost(self, a: NaturalState, b: NaturalState, union: NaturalState) -> Array:
-        """Σ over columns of the dual form."""
+        """Sum the dual form over columns."""
         return jnp.sum(self._by_column(NaturalModel.cost, -1, a, b, union), axis=-1)
 
+    @override
     def cross_cost(self, a: NaturalState, b: NaturalState) -> Array:
-        """Σ over columns of differences of values: good to eps · w |ψ*|."""
+        """Sum differences of values over columns: good to eps · w |ψ*|."""
         return jnp.sum(self._by_column(NaturalModel.cross_cost, -1, a, b), axis=-1)
 
+    @override
     def pair_size(self, state: NaturalState) -> int:
-        """As many small systems as there are columns."""
+        """Eight matrices of the solver for each column."""
         p = state.mean.shape[-1]
         return 8 * p * p * self.num_columns
 
+    @override
     def result(self, state: NaturalState) -> Array:
-        """The worst code of the columns."""
+        """Return the worst code of the columns."""
         return jnp.max(NaturalModel(self.family).result(state), axis=-1)
 
+    @override
     def host(self) -> HostModel | None:
-        """Solves many columns of many clusters at a time."""
         if not self.solves:
             return None
         return NaturalHost(

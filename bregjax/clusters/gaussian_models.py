@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 from jax.lax.linalg import triangular_solve
+from typing_extensions import override
 
 from bregjax._numerics import burg_remainder, symmetric_part
 from bregjax._pytree import register_pytree
@@ -45,30 +46,32 @@ class FullGaussianModel(ClusterModel):
     good to eps · w |log det Σ|.
     """
 
+    @override
     def leaves(self, statistics: Moments, weights: Array) -> GaussianState:
-        """States of points with moments `[m, ...]`."""
         factor = leaf_factors(statistics.covariance)
         return GaussianState(weights, statistics, log_det_of_factor(factor))
 
+    @override
     def pool(self, a: GaussianState, b: GaussianState) -> GaussianState:
-        """Pool the moments."""
         return _pooled(a, b)
 
+    @override
     def pool_along(self, merges: Merges, leaves: GaussianState) -> GaussianState:
-        """Sums of weights, averages of moments."""
         return _pooled_along(merges, leaves)
 
+    @override
     def settle(self, state: GaussianState) -> GaussianState:
         """Fill in log det Σ."""
         factor = jnp.linalg.cholesky(state.moments.covariance)
         return GaussianState(state.weight, state.moments, log_det_of_factor(factor))
 
+    @override
     def result(self, state: GaussianState) -> Array:
         """BOUNDARY where the covariance is singular."""
         return _result(state)
 
+    @override
     def cost(self, a: GaussianState, b: GaussianState, union: GaussianState) -> Array:
-        """Δ by relative covariances."""
         del union
         total = a.weight + b.weight
         p, q = a.weight / total, b.weight / total
@@ -92,16 +95,16 @@ class FullGaussianModel(ClusterModel):
         within = a.weight * within[0] + b.weight * within[1]
         return 0.5 * (total * jnp.log1p(spread) + within)
 
+    @override
     def screen(self, leaves: GaussianState) -> Screen:
-        """A matrix product for single points, marginals for others."""
         return FullScreen.of(leaves)
 
+    @override
     def cross_cost(self, a: GaussianState, b: GaussianState) -> Array:
-        """All pairs by one factorisation each."""
         return _cross_cost(self, a, b)
 
+    @override
     def cross_noise(self, state: GaussianState) -> Array:
-        """Of the log-determinants."""
         return _noise_of_log_dets(state)
 
 
@@ -127,29 +130,31 @@ class VarianceModel(ClusterModel):
 
     form: Form = jax.tree.static(default="diagonal")
 
+    @override
     def leaves(self, statistics: Moments, weights: Array) -> GaussianState:
-        """States of points with moments `[m, ...]`."""
         return self.settle(GaussianState(weights, statistics, weights))
 
+    @override
     def pool(self, a: GaussianState, b: GaussianState) -> GaussianState:
-        """Pool the moments."""
         return _pooled(a, b)
 
+    @override
     def pool_along(self, merges: Merges, leaves: GaussianState) -> GaussianState:
-        """Sums of weights, averages of moments."""
         return _pooled_along(merges, leaves)
 
+    @override
     def settle(self, state: GaussianState) -> GaussianState:
         """Fill in Σ log v."""
         log_det = self._log_det(state.moments)
         return GaussianState(state.weight, state.moments, log_det)
 
+    @override
     def result(self, state: GaussianState) -> Array:
-        """BOUNDARY where the covariance is singular."""
+        """BOUNDARY where a variance is 0."""
         return _result(state)
 
+    @override
     def cost(self, a: GaussianState, b: GaussianState, union: GaussianState) -> Array:
-        """Δ by relative variances."""
         del union
         w_a, w_b, v_a, v_b = (
             a.weight,
@@ -173,14 +178,14 @@ class VarianceModel(ClusterModel):
             return 0.5 * jnp.sum(terms, axis=-1)
         return 0.5 * a.moments.mean.shape[-1] * terms
 
+    @override
     def screen(self, leaves: GaussianState) -> Screen:
-        """The first form, with one logarithm for several coordinates."""
         if self.form == "diagonal":
             return DiagonalScreen.of(leaves)
         return SphericalScreen.of(leaves)
 
+    @override
     def cross_cost(self, a: GaussianState, b: GaussianState) -> Array:
-        """All pairs by a logarithm a coordinate, or for several of them."""
         count, dim = a.moments.mean.shape
         if self.form == "spherical" or not pays(count, dim):
             return _cross_cost(self, a, b)
@@ -192,8 +197,8 @@ class VarianceModel(ClusterModel):
         regular = ~jnp.any(jnp.isnan(log_det))
         return jax.lax.cond(regular, lambda: cost, lambda: _cross_cost(self, a, b))
 
+    @override
     def cross_noise(self, state: GaussianState) -> Array:
-        """Of the log-determinants."""
         return _noise_of_log_dets(state)
 
     def _log_det(self, moments: Moments) -> Array:

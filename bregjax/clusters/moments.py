@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.lax.linalg import triangular_solve
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._roots import cholesky_by_root, root_of_rows
@@ -99,8 +100,8 @@ class Moments(CentredStatistics):
         covariance = self.covariance + _aligned(kernel, self.covariance)
         return Moments(self.mean, covariance, self.form, root)
 
+    @override
     def mixed(self, center: "Moments", share: Array) -> "Moments":
-        """Moments of the mixture (1 − α) · self + α · center; α scalar or `[...]`."""
         self._check_center(center)
         share = jnp.broadcast_to(share, self.mean.shape[:-1])
         whole = Moments(
@@ -119,8 +120,8 @@ class Moments(CentredStatistics):
         )
         return replace(mixture, root=root)
 
+    @override
     def added(self, center: "Moments", amount: Array) -> "Moments":
-        """Means and covariances plus α times those of the centre."""
         self._check_center(center)
         add = lambda t, z: t + jnp.broadcast_to(amount * z, t.shape)
         root = None
@@ -153,8 +154,8 @@ class Moments(CentredStatistics):
                 f"{center.form} ones of shapes {shapes[0]} and {shapes[1]}."
             )
 
+    @override
     def as_center(self) -> "Moments":
-        """Moments themselves."""
         return self
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
@@ -70,25 +71,26 @@ class NaturalModel(ClusterModel):
 
     family: Potential
 
+    @override
     def leaves(self, statistics: PyTree, weights: Array) -> NaturalState:
-        """States of single points from mean parameters with a leading axis `[m]`."""
         return self.settle(_unsolved_leaves(self.family, statistics, weights))
 
     @property
+    @override
     def solves(self) -> bool:
-        """Whether the family does."""
         return self.family.solves
 
+    @override
     def pool(self, a: NaturalState, b: NaturalState) -> NaturalState:
-        """Add weights, average means; natural parameters to start a solve from."""
+        """Add weights, average means, and average natural parameters as a start."""
         edge = (a.result == Result.BOUNDARY)[..., None] & jnp.ones_like(a.mean, bool)
         mean = weighted_mean(
             a.weight[..., None], a.mean, b.weight[..., None], b.mean, edge
         )
         return unsolved(a.weight + b.weight, mean, _warm_start(self.family, a, b))
 
+    @override
     def pool_along(self, merges: Merges, leaves: NaturalState) -> NaturalState:
-        """Sums of weights, averages of means; of what is known of θ, where to start."""
         weight = merges.sum(leaves.weight)
         edge = jnp.where(leaves.result == Result.BOUNDARY, 1, 0).astype(weight.dtype)
         edge = (merges.average(weight, edge) == 1)[:, None]
@@ -99,8 +101,9 @@ class NaturalModel(ClusterModel):
         start = _warm_starts(self.family, merges, leaves)
         return unsolved(weight, mean, start)
 
+    @override
     def settle(self, state: NaturalState) -> NaturalState:
-        """Solve the conjugates."""
+        """Solve for θ and ψ* of each mean."""
         if self.family.solves:
             return settled(self.family, None, state)
         _, unravel = ravel_pytree(self.family.natural_init)
@@ -113,23 +116,26 @@ class NaturalModel(ClusterModel):
         natural, value, result = vectorize(solve, state.mean, state.natural)
         return NaturalState(state.weight, state.mean, natural, value, result)
 
+    @override
     def pair_size(self, state: NaturalState) -> int:
-        """Vectors, and unless ψ is separable a few matrices of the solver."""
+        """Eight vectors `[n]`; eight matrices `[n, n]` unless ψ is separable."""
         n = state.mean.shape[-1]
         return 8 * n if self.family.separable else 8 * n * n
 
+    @override
     def result(self, state: NaturalState) -> Array:
-        """The solver's codes; a boundary point of finite ψ* is as good as inside."""
+        """Codes of the solver; a boundary point of finite ψ* counts as CONVERGED."""
         boundary = state.result == Result.BOUNDARY
         finite_limit = boundary & jnp.isfinite(state.value)
         return jnp.where(finite_limit, Result.CONVERGED, state.result).astype(jnp.int32)
 
+    @override
     def cost(self, a: NaturalState, b: NaturalState, union: NaturalState) -> Array:
-        """Δ(a, b) by the dual form."""
         return merge_cost_of(self.family, a, b, union)
 
+    @override
     def cross_cost(self, a: NaturalState, b: NaturalState) -> Array:
-        """All pairs by the difference of values alone: good to eps · w |ψ*|."""
+        """Costs of all pairs from values of ψ* alone: good to eps · w |ψ*|."""
         rows = jax.tree.map(lambda leaf: leaf[:, None], a)
         columns = jax.tree.map(lambda leaf: leaf[None, :], b)
         union = self.pool(rows, columns)
@@ -146,12 +152,14 @@ class NaturalModel(ClusterModel):
         parts = rows.weight * rows.value + columns.weight * columns.value
         return jnp.maximum(parts - union.weight * value, 0)
 
+    @override
     def host(self) -> HostModel | None:
-        """Solves many at a time, unless the conjugate has a closed form."""
+        """A solver of many pairs at a time; None if the conjugate has a closed form."""
         return NaturalHost(self.family) if self.family.solves else None
 
+    @override
     def screen(self, leaves: NaturalState) -> Screen:
-        """By a table of ψ* over the leaves' range, for separable ψ; or by solves."""
+        """Bounds from a table of ψ* where there can be one, else from solves."""
         if not tabulates(self.family):
             return SolvingScreen(self)
 

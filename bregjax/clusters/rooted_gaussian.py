@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import jax
 import jax.numpy as jnp
 from jax.lax.linalg import triangular_solve
+from typing_extensions import override
 
 from bregjax._numerics import symmetric_part
 from bregjax._pytree import register_pytree
@@ -68,8 +69,9 @@ class RootedGaussianModel(ClusterModel):
     Derivatives are those by moments: a derivative by data is good to eps s² / h².
     """
 
+    @override
     def leaves(self, statistics: Moments, weights: Array) -> RootedState:
-        """States of points with moments `[m, ...]`, by their roots if they have any."""
+        """Build states of points, from `statistics.root` where there is one."""
         root = statistics.root
         if root is None:
             factor = leaf_factors(jax.lax.stop_gradient(statistics.covariance))
@@ -77,61 +79,68 @@ class RootedGaussianModel(ClusterModel):
         moments = replace(statistics, root=None)
         return self.settle(RootedState(weights, moments, root, weights))
 
+    @override
     def pool(self, a: RootedState, b: RootedState) -> RootedState:
-        """Pool the moments and the roots."""
         weight = a.weight + b.weight
         moments = pool(a.weight, a.moments, b.weight, b.moments)
         root = _pooled_root(*jax.lax.stop_gradient((a, b)))
         return RootedState(weight, moments, root, jnp.full_like(weight, jnp.inf))
 
+    @override
     def pool_along(self, merges: Merges, leaves: RootedState) -> RootedState:
-        """Sums of weights, averages of moments; roots merge by merge."""
+        """Sum weights and average moments; find roots merge by merge."""
         weight = merges.sum(leaves.weight)
         moments = pool_along(merges, weight, leaves.moments)
         nodes = weight, moments.mean, leaves.root
         root = _roots_along(merges, *jax.lax.stop_gradient(nodes))
         return RootedState(weight, moments, root, jnp.full_like(weight, jnp.inf))
 
+    @override
     def settle(self, state: RootedState) -> RootedState:
         """Fill in log det Σ."""
         factor = cholesky_by_root(state.moments.covariance, state.root)
         log_det = log_det_of_factor(factor)
         return RootedState(state.weight, state.moments, state.root, log_det)
 
+    @override
     def result(self, state: RootedState) -> Array:
         """BOUNDARY where the covariance is singular."""
         regular = jnp.isfinite(state.log_det)
         codes = jnp.where(regular, Result.CONVERGED, Result.BOUNDARY)
         return codes.astype(jnp.int32)
 
+    @override
     def cost(self, a: RootedState, b: RootedState, union: RootedState) -> Array:
-        """Δ by relative covariances."""
         return _cost(a, b, union)
 
+    @override
     def pair_size(self, state: RootedState) -> int:
-        """The rows of which roots of unions are made."""
+        """Twice the state: the rows from which the root of a union is made."""
         return 2 * super().pair_size(state)
 
     @property
+    @override
     def distributes(self) -> bool:
-        """Not among devices of a CPU, where QR decompositions side by side lock up."""
+        """False on a CPU, where QR decompositions side by side lock up."""
         return jax.default_backend() != "cpu"
 
     @property
+    @override
     def screened(self) -> bool:
-        """Bounds are costs: marginals of covariances have lost their digits."""
+        """False: marginals of covariances have lost their digits; bounds are costs."""
         return False
 
+    @override
     def screen(self, leaves: RootedState) -> Screen:
-        """Costs by log-determinants, less their rounding."""
         return _RootScreen(self)
 
+    @override
     def cross_cost(self, a: RootedState, b: RootedState) -> Array:
-        """By a QR decomposition a pair; by none where all have one covariance."""
+        """Take a QR decomposition a pair, and none where all roots are equal."""
         return _cross_costs(self, a, b)[0]
 
+    @override
     def cross_noise(self, state: RootedState) -> Array:
-        """Of the log-determinants."""
         return _noise(state)
 
 
@@ -142,17 +151,18 @@ class _RootScreen(Screen):
 
     model: RootedGaussianModel
 
+    @override
     def pair_size(self, state: RootedState) -> int:
-        """As of the cost."""
         return self.model.pair_size(state)
 
+    @override
     def features(self, state: RootedState, dtype: jnp.dtype) -> RootedState:
-        """The states in full precision: these bounds are costs, less rounding."""
         del dtype
         return state
 
+    @override
     def against(self, rows: RootedState) -> Callable[[RootedState], Array]:
-        """Costs of all pairs less 64 times what rounding adds to them, `[k, m]`."""
+        """Costs of all pairs less 64 times their rounding, `[k, m]`."""
 
         def bound(columns: RootedState) -> Array:
             cost, noise = _cross_costs(self.model, rows, columns)

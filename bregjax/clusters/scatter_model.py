@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._numerics import burg_remainder
 from bregjax._pytree import register_pytree
@@ -54,37 +55,39 @@ class ScatterModel(ClusterModel):
 
     spread: Spread = jax.tree.static(default="log")
 
+    @override
     def leaves(self, statistics: Scatters, weights: Array) -> ScatterState:
-        """States of points with means and scatters `[m, d]`."""
         return self.settle(ScatterState(weights, statistics, weights))
 
+    @override
     def pool(self, a: ScatterState, b: ScatterState) -> ScatterState:
-        """Pool means and scatters."""
         weight = a.weight + b.weight
         statistics = pool(a.weight, a.statistics, b.weight, b.statistics)
         return ScatterState(weight, statistics, jnp.full_like(weight, jnp.nan))
 
+    @override
     def pool_along(self, merges: Merges, leaves: ScatterState) -> ScatterState:
-        """Sums of weights, averages of means and scatters."""
         weight = merges.sum(leaves.weight)
         statistics = pool_along(merges, weight, leaves.statistics)
         return ScatterState(weight, statistics, jnp.full_like(weight, jnp.nan))
 
+    @override
     def settle(self, state: ScatterState) -> ScatterState:
         """Fill in Σ G(s)."""
         entropy = jnp.sum(self.entropy(state.statistics.scatter), axis=-1)
         return ScatterState(state.weight, state.statistics, entropy)
 
+    @override
     def result(self, state: ScatterState) -> Array:
-        """BOUNDARY where a scatter is 0, OUTSIDE where one is negative."""
+        """BOUNDARY where a scatter is 0, OUTSIDE where a scatter is negative."""
         scatter, location = state.statistics.scatter, state.statistics.location
         outside = jnp.any((scatter < 0) | (location <= 0), axis=-1)
         regular = jnp.isfinite(state.entropy)
         codes = jnp.where(outside, Result.OUTSIDE, Result.BOUNDARY)
         return jnp.where(regular & ~outside, Result.CONVERGED, codes).astype(jnp.int32)
 
+    @override
     def cost(self, a: ScatterState, b: ScatterState, union: ScatterState) -> Array:
-        """Δ by the slope at the union's scatter and two remainders."""
         del union
         w_a, w_b = a.weight[..., None], b.weight[..., None]
         total = w_a + w_b
@@ -101,20 +104,20 @@ class ScatterModel(ClusterModel):
         )
         return jnp.sum(terms, axis=-1)
 
+    @override
     def screen(self, leaves: ScatterState) -> Screen:
-        """One logarithm for several columns."""
         return ScatterScreen.of(leaves)
 
+    @override
     def cross_cost(self, a: ScatterState, b: ScatterState) -> Array:
-        """All pairs by one G a column."""
         rows = jax.tree.map(lambda leaf: leaf[:, None], a)
         columns = jax.tree.map(lambda leaf: leaf[None, :], b)
         union = self.union(rows, columns)
         parts = rows.weight * rows.entropy + columns.weight * columns.entropy
         return jnp.maximum(union.weight * union.entropy - parts, 0)
 
+    @override
     def cross_noise(self, state: ScatterState) -> Array:
-        """Of the entropies, sums over columns."""
         entropy, columns = state.entropy, state.statistics.scatter.shape[-1]
         eps = jnp.finfo(entropy.dtype).eps
         return eps * state.weight * (jnp.abs(entropy) + columns)

@@ -6,6 +6,7 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._numerics import burg_remainder
 from bregjax._pytree import register_pytree
@@ -58,20 +59,22 @@ class Scatters(CentredStatistics):
             return jnp.log(self.location) - self.scatter, self.location
         return self.location, self.scatter + 1 / self.location
 
+    @override
     def as_center(self) -> tuple[Array, Array]:
-        """Centres of smoothing are given as E T."""
+        """Return E T, the form in which centres of smoothing are given."""
         return self.means()
 
+    @override
     def mixed(self, center: tuple[Array, Array], share: Array) -> "Scatters":
-        """E T of the mixture (1 − α) · self + α · center; α scalar or `[...]`."""
         center = _pair(center)
         share = jnp.broadcast_to(share, self.location.shape[:-1])
         made = Scatters.of_means(center, self.spread)
         made = jax.tree.map(lambda z, t: jnp.broadcast_to(z, t.shape), made, self)
         return pool(1 - share, self, share, made)
 
+    @override
     def added(self, center: tuple[Array, Array], amount: Array) -> "Scatters":
-        """E T + α z. What z adds to the scatter is a sum of terms of one sign."""
+        """Return E T + α z; what z adds to the scatter is a sum of like signs."""
         along = lambda z: jnp.broadcast_to(amount * z, self.location.shape)
         first, second = map(along, _pair(center))
         if self.spread == "log":

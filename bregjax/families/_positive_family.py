@@ -4,6 +4,7 @@ import abc
 
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from bregjax._typing import Array
 from bregjax.clusters.scatter_model import ScatterModel
@@ -23,32 +24,34 @@ class PositiveFamily(VectorFamily):
         """The kind of the scatter."""
 
     @property
+    @override
     def columnwise(self) -> bool:
-        """Columns are independent."""
         return True
 
+    @override
     def leaf_statistics(self, x: Array) -> Scatters:
-        """Each row with a scatter of zero."""
+        """Give each row a scatter of 0."""
         x = jnp.asarray(x, dtype=float)
         return Scatters(x, jnp.zeros_like(x), self.spread)
 
+    @override
     def cluster_model(self) -> ScatterModel:
-        """Means and scatters."""
         return ScatterModel(self.spread)
 
+    @override
     def density_parameters(self, clusters: ScatterState) -> ScatterState:
-        """Their means and scatters."""
         return clusters
 
+    @override
     def log_densities(self, row: Array, parameters: ScatterState) -> Array:
-        """log p(x; τ_k), by differences from the means."""
+        """log p(x; τ_k), from differences of x and the means."""
         positive = jnp.all(row > 0)
         row = jnp.where(positive, row, 1)
         values = self.cluster_model().log_densities(row, parameters)
         return jnp.where(positive, values, -jnp.inf)
 
+    @override
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Positive entries."""
         name, remedy = type(self).__name__, "Drop such rows or shift the column"
         return x > 0, f"must be positive for {name}", remedy
 

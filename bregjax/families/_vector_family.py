@@ -4,6 +4,7 @@ import dataclasses
 from typing import Self
 
 import numpy as np
+from typing_extensions import override
 
 from bregjax._checks import check_finite, check_support, float_array, is_concrete
 from bregjax._inputs import column_names, number_array
@@ -36,6 +37,7 @@ class VectorFamily(Family):
             )
         return self.dim
 
+    @override
     def for_data(self, x: DataLike) -> Self:
         """The family with `dim` set to the number of columns of `x`.
 
@@ -57,11 +59,13 @@ class VectorFamily(Family):
             )
         return self
 
+    @override
     def as_rows(self, x: DataLike) -> Array:
-        """`[m, d]`; a vector `[m]` is m points of one column."""
+        """Rows `[m, d]`; a vector `[m]` is m points of one column."""
         x = float_array(x)
         return x[:, None] if x.ndim == 1 else x
 
+    @override
     def check_support(self, x: DataLike) -> None:
         """Raise ValueError at the first entry outside the sample space."""
         if not is_concrete(x):

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from typing_extensions import override
 
 from bregjax._checks import is_concrete
 from bregjax._data_model import DataModel
@@ -43,6 +44,7 @@ class Family(DataModel):
         return False
 
     @property
+    @override
     def columnwise(self) -> bool:
         """Whether coordinates are independent, and each is of a column of its own."""
         return self.separable
@@ -205,6 +207,7 @@ class Family(DataModel):
 
     # --- Clusters ------------------------------------------------------------------
 
+    @override
     def leaf_statistics(self, x: Array) -> PyTree:
         """Statistics of rows as the family's cluster model holds them, `[m, ...]`.
 
@@ -213,19 +216,23 @@ class Family(DataModel):
         """
         return jax.vmap(self.sufficient_statistics)(x)
 
+    @override
     def cluster_model(self) -> ClusterModel:
         """Clusters with cost Σ w B_ψ*(τ, mean of τ): the log-likelihood lost."""
         return NaturalModel(self)
 
+    @override
     def density_parameters(self, clusters: PyTree) -> PyTree:
         """Natural parameters and ψ of them."""
         return naturals_of(self, clusters)
 
+    @override
     def log_densities(self, row: Array, parameters: PyTree) -> Array:
-        """⟨T(x), θ_k⟩ − ψ(θ_k) + log h(x)."""
+        """⟨T(x), θ_k⟩ − ψ(θ_k) + log h(x), `[k]`, in nats."""
         return by_natural(self, row, parameters)
 
     @property
+    @override
     def smoothing_hint(self) -> str:
         """A mean parameter to mix with."""
         return (

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from bregjax._numerics import xlogx
 from bregjax._pytree import register_pytree
@@ -34,28 +35,32 @@ class Bernoulli(VectorFamily):
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def separable(self) -> bool:
-        """ψ is a sum over coordinates."""
         return True
 
     @property
+    @override
     def natural_init(self) -> Array:
         """Probability ½ in every coordinate."""
         return jnp.zeros(self.known_dim)
 
+    @override
     def log_partition(self, natural: Array) -> Array:
         """Σ log(1 + e^θ)."""
         return jnp.sum(jax.nn.softplus(natural))
 
+    @override
     def sufficient_statistics(self, x: Array) -> Array:
-        """The row."""
         return jnp.asarray(x, dtype=float)
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
-        """0; −inf outside [0, 1]."""
+        """0; −inf where an entry lies outside [0, 1]."""
         x = jnp.asarray(x)
         return jnp.where(jnp.all((x >= 0) & (x <= 1)), 0.0, -jnp.inf)
 
+    @override
     def conjugate(
         self, mean: Array, *, start: Array | None = None
     ) -> ConjugateSolution:
@@ -69,18 +74,19 @@ class Bernoulli(VectorFamily):
             valid=all_finite(mean),
         )
 
+    @override
     def density_parameters(self, clusters: MeanState) -> Array:
-        """The means."""
         return clusters.mean
 
+    @override
     def log_densities(self, row: Array, parameters: Array) -> Array:
-        """By divergences, which take means on the boundary."""
         return by_divergence(self, row, parameters)
 
+    @override
     def cluster_model(self) -> BregmanModel:
-        """Binary relative entropy."""
+        """Clusters by binary relative entropy."""
         return BregmanModel(BinaryEntropy())
 
+    @override
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Entries in [0, 1]."""
         return (x >= 0) & (x <= 1), "must lie in [0, 1] for Bernoulli", "Code it 0 or 1"

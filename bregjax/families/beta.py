@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
@@ -51,53 +52,60 @@ class Beta(VectorFamily):
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def columnwise(self) -> bool:
-        """Columns are independent."""
         return True
 
     @property
+    @override
     def solves(self) -> bool:
-        """Each column is solved for."""
         return True
 
     @property
+    @override
     def natural_init(self) -> tuple[Array, Array]:
         """The uniform distribution."""
         return jnp.ones(self.known_dim), jnp.ones(self.known_dim)
 
+    @override
     def log_partition(self, natural: tuple[Array, Array]) -> Array:
         """Σ log Γ(a) + log Γ(b) − log Γ(a + b), +inf unless all are positive."""
         return jnp.sum(jax.vmap(_COLUMN.log_partition)(_pairs(natural)))
 
+    @override
     def sufficient_statistics(self, x: Array) -> tuple[Array, Array]:
         """(log x, log(1 − x))."""
         x = jnp.asarray(x, dtype=float)
         return jnp.log(x), jnp.log1p(-x)
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
-        """−Σ log x (1 − x); −inf unless x is between 0 and 1."""
+        """−Σ log x (1 − x); −inf unless every x is between 0 and 1."""
         x = jnp.asarray(x, dtype=float)
         inside = (x > 0) & (x < 1)
         low, high = self.sufficient_statistics(jnp.where(inside, x, 0.5))
         return jnp.where(jnp.all(inside), -jnp.sum(low + high), -jnp.inf)
 
+    @override
     def conjugate(
         self,
         mean: tuple[Array, Array],
         *,
         start: tuple[Array, Array] | None = None,
     ) -> ConjugateSolution:
-        """Σ ψ₁*(μ) over columns, solved for in each; the code of the worst column."""
+        """Sum ψ* over columns, solving for each; the code is of the worst column."""
         start = self.natural_init if start is None else start
         solve = lambda mean, start: _COLUMN.conjugate(mean, start=start)
         by_column = jax.vmap(solve)(_pairs(mean), _pairs(start))
         natural = tuple(jnp.moveaxis(by_column.maximiser, -1, 0))
         return sum_of_columns(dataclasses.replace(by_column, maximiser=natural))
 
+    @override
     def cluster_model(self) -> ColumnsModel:
-        """A system of two equations for each column."""
+        """Clusters by a system of two equations in each column."""
         return ColumnsModel(_COLUMN, self.known_dim)
 
+    @override
     def density_parameters(
         self, clusters: NaturalState
     ) -> tuple[tuple[Array, Array], Array]:
@@ -105,8 +113,8 @@ class Beta(VectorFamily):
         natural = clusters.natural[..., 0], clusters.natural[..., 1]
         return natural, jax.vmap(self.log_partition)(natural)
 
+    @override
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Numbers between 0 and 1, and neither."""
         remedy = (
             "Shrink the column toward 1/2, (x * (m - 1) + 0.5) / m of m rows, or take "
             "Bernoulli of zeros and ones"
@@ -114,6 +122,7 @@ class Beta(VectorFamily):
         inside = (x > 0) & (x < 1)
         return inside, "must lie strictly between 0 and 1 for Beta", remedy
 
+    @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Adding:
         """Lower both logs by 2h², h the normal-reference bandwidth of arcsin √x.
 
@@ -133,8 +142,8 @@ class Beta(VectorFamily):
         return adding((-amount, -amount))
 
     @property
+    @override
     def smoothing_hint(self) -> str:
-        """A point, or equal points, have an infinite precision."""
         return (
             'Pass smoothing="auto", or smoothing=adding((-amount, -amount)) with one '
             "positive amount a column, which lowers E log x and E log(1 − x)"

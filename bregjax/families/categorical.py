@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
+from typing_extensions import override
 
 from bregjax._checks import is_concrete
 from bregjax._numerics import xlogx
@@ -81,27 +82,32 @@ class Categorical(Family):
         return tuple(len(column) for column in self.levels)
 
     @property
+    @override
     def natural_init(self) -> Array:
-        """The uniform distribution of every column, `[Σ sizes]`."""
+        """The uniform distribution in every column, `[Σ sizes]`."""
         return jnp.zeros(sum(self.sizes))
 
+    @override
     def log_partition(self, natural: Array) -> Array:
-        """Σ over columns of log Σ e^θ."""
+        """Sum log Σ e^θ over columns."""
         return sum((logsumexp(b) for b in self._blocks(natural)), start=jnp.zeros(()))
 
+    @override
     def sufficient_statistics(self, x: Array) -> Array:
-        """Indicators of levels from codes `[d]`, `[Σ sizes]`."""
+        """Indicators of levels `[Σ sizes]`, from codes `[d]`."""
         column = np.repeat(np.arange(len(self.sizes)), self.sizes)
         code = np.concatenate([np.arange(size) for size in self.sizes])
         here = jnp.round(jnp.asarray(x, dtype=float))[column]
         return jnp.where(here == code, jnp.ones_like(here), 0)
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
         """0; −inf where a number is no code."""
         x = jnp.asarray(x, dtype=float)
         codes = (x == jnp.round(x)) & (x >= 0) & (x < np.array(self.sizes))
         return jnp.where(jnp.all(codes), 0.0, -jnp.inf)
 
+    @override
     def conjugate(
         self, mean: Array, *, start: Array | None = None
     ) -> ConjugateSolution:
@@ -122,18 +128,20 @@ class Categorical(Family):
             valid=all_finite(mean),
         )
 
+    @override
     def density_parameters(self, clusters: MeanState) -> Array:
-        """The means."""
         return clusters.mean
 
+    @override
     def log_densities(self, row: Array, parameters: Array) -> Array:
-        """By divergences, which take means on the boundary."""
         return by_divergence(self, row, parameters)
 
+    @override
     def cluster_model(self) -> BregmanModel:
-        """Relative entropy of the blocks."""
+        """Clusters by the relative entropy of probabilities, column by column."""
         return BregmanModel(NegativeEntropy())
 
+    @override
     def for_data(self, x: DataLike) -> Self:
         """The family with its levels, as tuples.
 
@@ -159,6 +167,7 @@ class Categorical(Family):
             )
         return dataclasses.replace(self, levels=levels)
 
+    @override
     def as_rows(self, x: DataLike) -> Array:
         """Codes of the levels, `[m, d]`, floats; −1 where a level is unknown.
 
@@ -180,6 +189,7 @@ class Categorical(Family):
         x = jnp.asarray(x, dtype=float)
         return x[:, None] if x.ndim == 1 else x
 
+    @override
     def check_support(self, x: DataLike) -> None:
         """Raise ValueError at the first missing, continuous or unknown entry."""
         if is_concrete(x):

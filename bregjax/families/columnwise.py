@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import GetAttrKey
+from typing_extensions import override
 
 from bregjax._checks import float_array
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
@@ -121,8 +122,9 @@ class Columnwise(Family):
         return self.dim
 
     @property
+    @override
     def separable(self) -> bool:
-        """Whether a column has one parameter."""
+        """Whether the family of a column has one parameter."""
         return self.num_parameters == 1
 
     @property
@@ -132,34 +134,39 @@ class Columnwise(Family):
         return sum(int(np.size(leaf)) for leaf in leaves)
 
     @property
+    @override
     def columnwise(self) -> bool:
-        """Columns are independent."""
         return True
 
     @property
+    @override
     def natural_init(self) -> PyTree:
-        """That of the family, for each column."""
+        """The start of the family of a column, repeated."""
         spread = lambda leaf: jnp.broadcast_to(leaf, (self.known_dim, *jnp.shape(leaf)))
         return jax.tree.map(spread, self.family.natural_init)
 
+    @override
     def log_partition(self, natural: PyTree) -> Array:
         """Σ_j ψ₁(θ_j)."""
         values = self._by_column(lambda one, theta: one.log_partition(theta), natural)
         return jnp.sum(values)
 
+    @override
     def sufficient_statistics(self, x: Array) -> PyTree:
         """T of each column, leaves `[d, ...]`."""
         return self._by_column(lambda one, value: one.sufficient_statistics(value), x)
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
         """Σ_j log h(x_j)."""
         values = self._by_column(lambda one, value: one.log_base_measure(value), x)
         return jnp.sum(values)
 
+    @override
     def conjugate(
         self, mean: PyTree, *, start: PyTree | None = None
     ) -> ConjugateSolution:
-        """Σ_j ψ₁*(μ_j); the code is that of the worst column."""
+        """Σ_j ψ₁*(μ_j), with the code of the worst column."""
         if self.separable:
             return self.numerical_conjugate(mean, start=start)
         start = self.natural_init if start is None else start
@@ -167,24 +174,26 @@ class Columnwise(Family):
         return sum_of_columns(self._by_column(solve, mean, start))
 
     @property
+    @override
     def solves(self) -> bool:
-        """Whether the family of a column does."""
         return self.family.solves
 
+    @override
     def cluster_model(self) -> ClusterModel:
-        """A small system for each column; of one parameter a sum over coordinates."""
+        """Clusters by a small system in each column, or by one separable ψ."""
         if self.separable:
             return NaturalModel(self)
         return ColumnsModel(self.family, self.known_dim, self.params)
 
+    @override
     def density_parameters(self, clusters: Any) -> tuple[PyTree, Array]:
-        """θ of each column, leaves `[k, d, ...]`, and ψ `[k]`."""
         if self.separable:
             return super().density_parameters(clusters)
         _, unravel = ravel_pytree(self.family.natural_init)
         natural = jax.vmap(jax.vmap(unravel))(clusters.natural)
         return natural, jax.vmap(self.log_partition)(natural)
 
+    @override
     def for_data(self, x: DataLike) -> Self:
         """The family with `dim` set to the number of columns of `x`.
 
@@ -206,8 +215,9 @@ class Columnwise(Family):
         self.family.for_data(np.zeros(1))
         return type(self)(self.family, width, params=self.params)
 
+    @override
     def as_rows(self, x: DataLike) -> Array:
-        """`[m, d]`; a vector `[m]` is m points of one column."""
+        """Rows `[m, d]`; a vector `[m]` is m points of one column."""
         x = float_array(x)
         return x[:, None] if x.ndim == 1 else x
 

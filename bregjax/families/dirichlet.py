@@ -9,6 +9,7 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from bregjax._checks import check_support, is_concrete
 from bregjax._pytree import register_pytree
@@ -69,10 +70,12 @@ class Dirichlet(VectorFamily):
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def natural_init(self) -> Array:
         """The uniform distribution on the simplex."""
         return jnp.ones(self.known_dim)
 
+    @override
     def log_partition(self, natural: Array) -> Array:
         """Σ log Γ(a_i) − log Γ(Σ a_i), +inf unless all a_i > 0."""
         inside = jnp.all(natural > 0)
@@ -89,27 +92,30 @@ class Dirichlet(VectorFamily):
         )
         return jnp.where(inside, value, jnp.inf)
 
+    @override
     def sufficient_statistics(self, x: Array) -> Array:
-        """Logarithms of x / Σ x, whatever rounding did to the sum."""
+        """log(x / Σ x), so that rounding of the sum does not matter."""
         x = jnp.asarray(x, dtype=float)
         return jnp.log(x) - jnp.log(jnp.sum(x))
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
-        """−Σ log x; −inf off the simplex."""
+        """−Σ log x; −inf where x is off the simplex."""
         x = jnp.asarray(x, dtype=float)
         inside = jnp.all(x > 0) & (jnp.abs(jnp.sum(x) - 1) <= _SUM_ERROR)
         logs = self.sufficient_statistics(jnp.where(inside, x, 1))
         return jnp.where(inside, -jnp.sum(logs), -jnp.inf)
 
     @property
+    @override
     def solves(self) -> bool:
-        """There is no closed form."""
         return True
 
+    @override
     def conjugate(
         self, mean: Array, *, start: Array | None = None
     ) -> ConjugateSolution:
-        """ψ* by the solver; +inf where Σ e^{μ_i} is 1 to rounding of μ."""
+        """Solve for ψ*; +inf where Σ e^{μ_i} is 1 to rounding of μ."""
         mean = jnp.asarray(mean, dtype=float)
         solution = self.numerical_conjugate(mean, start=start)
         rounding = jnp.finfo(mean.dtype).eps * jnp.sum(jnp.exp(mean) * jnp.abs(mean))
@@ -120,6 +126,7 @@ class Dirichlet(VectorFamily):
             result=jnp.where(edge, int(Result.BOUNDARY), solution.result),
         )
 
+    @override
     def natural_guess(self, means: np.ndarray) -> np.ndarray:
         """a near those of means, to a tenth or two: by Newton steps for N = Σ a_i.
 
@@ -139,6 +146,7 @@ class Dirichlet(VectorFamily):
             total = np.clip(total + step, total / 8, 8 * total)
         return np.where(inside, _parts_of_total(means, total)[0], 1)
 
+    @override
     def for_data(self, x: DataLike) -> Self:
         """The family with `dim` set.
 
@@ -153,6 +161,7 @@ class Dirichlet(VectorFamily):
             )
         return family
 
+    @override
     def check_support(self, x: DataLike) -> None:
         """Raise ValueError at the first part or row that is none of a whole."""
         super().check_support(x)
@@ -167,14 +176,15 @@ class Dirichlet(VectorFamily):
                 "or count what the columns leave out in a column more",
             )
 
+    @override
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Whether each part is positive, the rule, and what to do of one that is 0."""
         remedy = (
             "Shrink rows toward the centre, (x * (m - 1) + 1 / n) / m of m rows and n "
             "columns, or add up columns that are 0 together with others"
         )
         return x > 0, "must be positive for Dirichlet", remedy
 
+    @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Adding:
         """Lower each log by 2 (n − 1) h², h the normal-reference bandwidth of √x.
 
@@ -203,8 +213,8 @@ class Dirichlet(VectorFamily):
         return adding(-xp.ones(n), amount)
 
     @property
+    @override
     def smoothing_hint(self) -> str:
-        """A row, or equal rows, have an infinite precision."""
         return (
             'Pass smoothing="auto", or smoothing=adding(-numpy.ones(n), amount) with '
             "a small positive amount, which lowers E log x"

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from bregjax._checks import float_array, is_concrete
 from bregjax._typing import Array, DataLike, PyTree
@@ -145,29 +146,30 @@ class ExponentialFamily(Family):
         return joined(self._arrays, self._rest)
 
     @property
+    @override
     def separable(self) -> bool:
-        """As claimed."""
         return self._separable
 
     @property
+    @override
     def natural_init(self) -> PyTree:
-        """As given."""
         return self._natural_init
 
+    @override
     def log_partition(self, natural: PyTree) -> Array:
-        """ψ(θ), with the family's parameters where it has some."""
         function = self._functions[0]
         if self.params is None:
             return function(natural)
         return function(natural, self.params)
 
+    @override
     def sufficient_statistics(self, x: Array) -> PyTree:
-        """T(x) as floats."""
+        """T(x) in floats."""
         statistics = self._of_row(self._functions[1], x)
         return jax.tree.map(lambda t: jnp.asarray(t, dtype=float), statistics)
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
-        """log h(x)."""
         function = self._functions[2]
         if function is None:
             return super().log_base_measure(x)
@@ -179,6 +181,7 @@ class ExponentialFamily(Family):
             return function(x)
         return function(x, self.params)
 
+    @override
     def for_data(self, x: DataLike) -> "ExponentialFamily":
         """The family itself, once T of a row is known to fit θ.
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
@@ -43,15 +44,17 @@ class Gamma(PositiveFamily):
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def spread(self) -> Spread:
-        """log E x − E log x."""
         return "log"
 
     @property
+    @override
     def natural_init(self) -> tuple[Array, Array]:
-        """Shape 1, rate 1."""
+        """Shape 1 and rate 1 in every column."""
         return jnp.zeros(self.known_dim), -jnp.ones(self.known_dim)
 
+    @override
     def log_partition(self, natural: tuple[Array, Array]) -> Array:
         """Σ log Γ(k) − k log r, +inf for k ≤ 0 or r ≤ 0."""
         shape, rate = natural[0] + 1, -natural[1]
@@ -61,15 +64,18 @@ class Gamma(PositiveFamily):
             jnp.where(inside, gammaln(shape) - shape * jnp.log(rate), jnp.inf)
         )
 
+    @override
     def sufficient_statistics(self, x: Array) -> tuple[Array, Array]:
         """(log x, x)."""
         x = jnp.asarray(x, dtype=float)
         return jnp.log(x), x
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
-        """0; −inf unless x is positive."""
+        """0; −inf unless every x is positive."""
         return jnp.where(jnp.all(jnp.asarray(x) > 0), 0.0, -jnp.inf)
 
+    @override
     def conjugate(
         self,
         mean: tuple[Array, Array],
@@ -98,6 +104,7 @@ class Gamma(PositiveFamily):
             valid=all_finite(*mean),
         )
 
+    @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Adding:
         """Lower each log by h²/2, h the normal-reference bandwidth of log x.
 
@@ -108,8 +115,8 @@ class Gamma(PositiveFamily):
         return adding((-(bandwidth**2) / 2, np.zeros(bandwidth.shape)))
 
     @property
+    @override
     def smoothing_hint(self) -> str:
-        """A point, or equal points, have an infinite shape."""
         return (
             'Pass smoothing="auto", or smoothing=adding((-amount, 0 · amount)) with '
             "one positive amount a column, which lowers E log x"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import jax
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
@@ -39,29 +40,32 @@ class _GaussianFamily(VectorFamily):
     def form(self) -> Form:
         """The form of the covariance."""
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
         """−(d/2) log 2π."""
         return jnp.asarray(-0.5 * x.shape[-1] * _LOG_2_PI)
 
+    @override
     def leaf_statistics(self, x: Array) -> Moments:
-        """Each row with a covariance of zero."""
+        """Give each row a covariance of 0."""
         x = jnp.asarray(x, dtype=float)
         m, d = x.shape
         shape = {"full": (m, d, d), "diagonal": (m, d), "spherical": (m,)}[self.form]
         return Moments(x, jnp.zeros(shape, x.dtype), self.form)
 
+    @override
     def density_parameters(self, clusters: GaussianState | RootedState) -> Normals:
-        """Normal distributions."""
         root = clusters.root if isinstance(clusters, RootedState) else None
         return Normals.of(clusters.moments, root)
 
+    @override
     def log_densities(self, row: Array, parameters: Normals) -> Array:
         """log N(x; μ_k, Σ_k)."""
         return parameters.log_densities(row)
 
     @property
+    @override
     def smoothing_hint(self) -> str:
-        """Bandwidths."""
         return _HINT
 
 
@@ -99,16 +103,18 @@ class Gaussian(_GaussianFamily):
             raise TypeError(f"`roots` must be True, False or None; got {self.roots!r}.")
 
     @property
+    @override
     def form(self) -> Form:
-        """A matrix."""
         return "full"
 
     @property
+    @override
     def natural_init(self) -> tuple[Array, Array]:
         """The standard normal."""
         d = self.known_dim
         return jnp.zeros(d), -0.5 * jnp.eye(d)
 
+    @override
     def log_partition(self, natural: tuple[Array, Array]) -> Array:
         """½ θ₁ᵀP⁻¹θ₁ − ½ log det P, NaN unless P is positive definite."""
         theta, half = natural
@@ -116,18 +122,20 @@ class Gaussian(_GaussianFamily):
         white = jax.scipy.linalg.solve_triangular(factor, theta, lower=True)
         return 0.5 * jnp.sum(white**2) - jnp.sum(jnp.log(jnp.diagonal(factor)))
 
+    @override
     def sufficient_statistics(self, x: Array) -> tuple[Array, Array]:
         """(x, xxᵀ)."""
         x = jnp.asarray(x, dtype=float)
         return x, jnp.outer(x, x)
 
+    @override
     def conjugate(
         self,
         mean: tuple[Array, Array],
         *,
         start: tuple[Array, Array] | None = None,
     ) -> ConjugateSolution:
-        """−½ log det Σ − d/2 with Σ = E xxᵀ − μμᵀ."""
+        """−½ log det Σ − d/2, with Σ = E xxᵀ − μμᵀ."""
         del start
         mu, second = mean
         d = self.known_dim
@@ -161,12 +169,14 @@ class Gaussian(_GaussianFamily):
             valid=all_finite(mu, second),
         )
 
+    @override
     def cluster_model(self) -> FullGaussianModel | RootedGaussianModel:
-        """Relative covariances."""
+        """Clusters by relative covariances, with roots of them where these matter."""
         return RootedGaussianModel() if self._has_roots else FullGaussianModel()
 
+    @override
     def leaf_statistics(self, x: Array) -> Moments:
-        """Each row with a covariance of zero, and a root of zero where these count."""
+        """Give each row a covariance of 0, and a root of 0 where roots matter."""
         points = super().leaf_statistics(x)
         root = points.covariance if self._has_roots else None
         return replace(points, root=root)
@@ -175,6 +185,7 @@ class Gaussian(_GaussianFamily):
     def _has_roots(self) -> bool:
         return self.rooted if self.roots is None else self.roots
 
+    @override
     def suited_to(
         self, rows: Array, smoothing: StatisticMap | None, weights: Array | None
     ) -> "Gaussian":
@@ -189,10 +200,11 @@ class Gaussian(_GaussianFamily):
         rooted = needs_roots(rows, smoothing, weights, unknown=self.rooted)
         return replace(self, rooted=rooted)
 
+    @override
     def least_bandwidth(self, rows: Array) -> np.ndarray:
-        """What costs have digits for, for each column."""
         return least_bandwidth(rows)
 
+    @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Blur:
         """One normal-reference bandwidth for all directions (`-n`)."""
         return normal_reference(x, per_coordinate=False, weights=weights)
@@ -216,45 +228,51 @@ class DiagonalGaussian(_GaussianFamily):
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def columnwise(self) -> bool:
-        """Columns are independent."""
         return True
 
     @property
+    @override
     def form(self) -> Form:
-        """A variance a coordinate."""
         return "diagonal"
 
     @property
+    @override
     def natural_init(self) -> tuple[Array, Array]:
         """The standard normal."""
         return jnp.zeros(self.known_dim), jnp.full(self.known_dim, -0.5)
 
+    @override
     def log_partition(self, natural: tuple[Array, Array]) -> Array:
         """Σ −θ₁²/(4θ₂) − ½ log(−2θ₂), +inf for θ₂ ≥ 0."""
         theta, half = natural
         return jnp.sum(_log_partition_1d(theta**2, half, 1))
 
+    @override
     def sufficient_statistics(self, x: Array) -> tuple[Array, Array]:
         """(x, x²)."""
         x = jnp.asarray(x, dtype=float)
         return x, x**2
 
+    @override
     def conjugate(
         self,
         mean: tuple[Array, Array],
         *,
         start: tuple[Array, Array] | None = None,
     ) -> ConjugateSolution:
-        """−½ Σ (1 + log v) with v = E x² − μ²."""
+        """−½ Σ (1 + log v), with v = E x² − μ²."""
         del start
         mu, second = mean
         return _variance_conjugate(mu, second, mu**2, 1)
 
+    @override
     def cluster_model(self) -> VarianceModel:
-        """Relative variances, a coordinate each."""
+        """Clusters by relative variances, one a coordinate."""
         return VarianceModel("diagonal")
 
+    @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Blur:
         """A normal-reference bandwidth for each coordinate (`-nd`)."""
         return normal_reference(x, per_coordinate=True, weights=weights)
@@ -276,40 +294,46 @@ class IsotropicGaussian(_GaussianFamily):
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def form(self) -> Form:
-        """One variance."""
         return "spherical"
 
     @property
+    @override
     def natural_init(self) -> tuple[Array, Array]:
         """The standard normal."""
         return jnp.zeros(self.known_dim), jnp.asarray(-0.5)
 
+    @override
     def log_partition(self, natural: tuple[Array, Array]) -> Array:
         """−‖θ₁‖²/(4θ₂) − (d/2) log(−2θ₂), +inf for θ₂ ≥ 0."""
         theta, half = natural
         return _log_partition_1d(jnp.sum(theta**2), half, self.known_dim)
 
+    @override
     def sufficient_statistics(self, x: Array) -> tuple[Array, Array]:
         """(x, ‖x‖²)."""
         x = jnp.asarray(x, dtype=float)
         return x, jnp.sum(x**2)
 
+    @override
     def conjugate(
         self,
         mean: tuple[Array, Array],
         *,
         start: tuple[Array, Array] | None = None,
     ) -> ConjugateSolution:
-        """−(d/2)(1 + log v) with v = (E‖x‖² − ‖μ‖²) / d."""
+        """−(d/2)(1 + log v), with v = (E‖x‖² − ‖μ‖²) / d."""
         del start
         mu, second = mean
         return _variance_conjugate(mu, second, jnp.sum(mu**2), self.known_dim)
 
+    @override
     def cluster_model(self) -> VarianceModel:
-        """Relative variances, one for all coordinates."""
+        """Clusters by relative variances, one for all coordinates."""
         return VarianceModel("spherical")
 
+    @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Blur:
         """One normal-reference bandwidth for all directions (`-n`)."""
         return normal_reference(x, per_coordinate=False, weights=weights)

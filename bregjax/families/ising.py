@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, DataLike
@@ -65,6 +66,7 @@ class Ising(VectorFamily):
         return graph
 
     @property
+    @override
     def natural_init(self) -> tuple[Array, Array]:
         """The uniform distribution: nodes `[d, 2]`, edges `[e, 2, 2]`."""
         return (
@@ -72,8 +74,9 @@ class Ising(VectorFamily):
             jnp.zeros((len(self.graph), 2, 2)),
         )
 
+    @override
     def log_partition(self, natural: tuple[Array, Array]) -> Array:
-        """Log of the sum over all states."""
+        """log Σ_x e^⟨T(x), θ⟩ over all 2^d states."""
         nodes, edges = natural
         states = np.array(list(itertools.product((0, 1), repeat=self.known_dim)))
         i, j = self.graph.T
@@ -82,13 +85,15 @@ class Ising(VectorFamily):
         )
         return logsumexp(scores)
 
+    @override
     def sufficient_statistics(self, x: Array) -> tuple[Array, Array]:
-        """Indicators of values at nodes and along edges."""
+        """Indicators of values at nodes `[d, 2]` and along edges `[e, 2, 2]`."""
         x = jnp.asarray(x, dtype=float)
         nodes = jnp.stack([1 - x, x], axis=-1)
         i, j = self.graph.T
         return nodes, nodes[i][:, :, None] * nodes[j][:, None, :]
 
+    @override
     def for_data(self, x: DataLike) -> Self:
         """The family with `dim` set, and `edges` as tuples whatever they came as.
 
@@ -105,6 +110,7 @@ class Ising(VectorFamily):
         _ = family.graph  # raises for an edge out of range
         return family
 
+    @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Mixing:
         """Mix towards the uniform distribution by Bernstein's amount of a fair coin."""
         size = x.shape[0] if weights is None else weights.sum()
@@ -114,6 +120,6 @@ class Ising(VectorFamily):
         )
         return mixing(center, bernstein_amount(2, size, delta=0.05))
 
+    @override
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Zeros and ones."""
         return (x == 0) | (x == 1), "must be 0 or 1 for Ising", "Code it as 0 and 1"

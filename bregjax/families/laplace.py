@@ -6,6 +6,7 @@ from typing import Self
 import jax
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from bregjax._checks import is_concrete
 from bregjax._pytree import register_pytree
@@ -47,38 +48,45 @@ class Laplace(VectorFamily):
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def separable(self) -> bool:
-        """ψ is a sum over coordinates."""
         return True
 
     @property
+    @override
     def natural_init(self) -> Array:
         """Scale 1 in every coordinate."""
         return -jnp.ones(self.known_dim)
 
+    @override
     def log_partition(self, natural: Array) -> Array:
         """−Σ log(−θ), +inf for θ ≥ 0."""
         return Exponential(self.dim).log_partition(natural)
 
+    @override
     def sufficient_statistics(self, x: Array) -> Array:
-        """Distances from the location."""
+        """|x − a|, distances from the location."""
         x = jnp.asarray(x, dtype=float)
         return jnp.abs(x - jnp.asarray(self.location, x.dtype))
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
         """−d log 2."""
         return jnp.full((), -x.shape[-1] * np.log(2))
 
+    @override
     def conjugate(
         self, mean: Array, *, start: Array | None = None
     ) -> ConjugateSolution:
         """−Σ (1 + log μ) at θ = −1/μ."""
         return Exponential(self.dim).conjugate(mean, start=start)
 
+    @override
     def cluster_model(self) -> BregmanModel:
-        """The Itakura–Saito divergence of mean distances."""
+        """Clusters by the Itakura–Saito divergence of mean distances."""
         return Exponential(self.dim).cluster_model()
 
+    @override
     def for_data(self, x: DataLike) -> Self:
         """The family with `dim` set.
 
@@ -97,6 +105,7 @@ class Laplace(VectorFamily):
             raise ValueError(f"`location` must be finite; got {self.location}.")
         return family
 
+    @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Adding:
         """Add h √(2/π) to each distance, h the normal-reference bandwidth of a column.
 
@@ -108,8 +117,8 @@ class Laplace(VectorFamily):
         return adding(np.sqrt(2 / np.pi) * rule.bandwidth)
 
     @property
+    @override
     def smoothing_hint(self) -> str:
-        """A row at the location has a likelihood without bound."""
         return (
             'Pass smoothing="auto", or smoothing=adding(numpy.ones(d), amount) with an '
             "amount in the units of the data, such as half its resolution: a row at "

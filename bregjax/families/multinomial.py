@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
+from typing_extensions import override
 
 from bregjax._checks import check_support, is_concrete
 from bregjax._numerics import proportions, xlogx
@@ -38,18 +39,22 @@ class Multinomial(VectorFamily):
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def natural_init(self) -> Array:
         """The uniform distribution."""
         return jnp.zeros(self.known_dim)
 
+    @override
     def log_partition(self, natural: Array) -> Array:
-        """Log Σ e^θ."""
+        """log Σ e^θ."""
         return logsumexp(natural)
 
+    @override
     def sufficient_statistics(self, x: Array) -> Array:
-        """Proportions x / Σx."""
+        """Proportions x / Σ x."""
         return proportions(jnp.asarray(x, dtype=float))
 
+    @override
     def conjugate(
         self, mean: Array, *, start: Array | None = None
     ) -> ConjugateSolution:
@@ -66,18 +71,20 @@ class Multinomial(VectorFamily):
             valid=all_finite(mean),
         )
 
+    @override
     def density_parameters(self, clusters: MeanState) -> Array:
-        """The means."""
         return clusters.mean
 
+    @override
     def log_densities(self, row: Array, parameters: Array) -> Array:
-        """By divergences, which take means on the boundary."""
         return by_divergence(self, row, parameters)
 
+    @override
     def cluster_model(self) -> BregmanModel:
-        """Relative entropy of proportions."""
+        """Clusters by the relative entropy of proportions."""
         return BregmanModel(NegativeEntropy())
 
+    @override
     def check_support(self, x: DataLike) -> None:
         """Raise ValueError at a negative entry or an empty row."""
         super().check_support(x)
@@ -91,6 +98,6 @@ class Multinomial(VectorFamily):
                 remedy="Drop the empty rows first: they have no proportions",
             )
 
+    @override
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Non-negative entries."""
         return x >= 0, "must be non-negative for Multinomial", "Drop such rows"

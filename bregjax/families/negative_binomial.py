@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
+from typing_extensions import override
 
 from bregjax._checks import is_concrete
 from bregjax._numerics import burg_remainder
@@ -66,25 +67,28 @@ class NegativeBinomial(VectorFamily):
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def separable(self) -> bool:
-        """ψ is a sum over coordinates."""
         return True
 
     @property
+    @override
     def natural_init(self) -> Array:
-        """p = ½, the mean r."""
+        """Probability p = ½, so mean r, in every coordinate."""
         return jnp.full(self.known_dim, -np.log(2))
 
+    @override
     def log_partition(self, natural: Array) -> Array:
         """−Σ r log(1 − e^θ), +inf for θ ≥ 0."""
         return NegativeBinomialCumulant(self.dispersion)(natural)
 
+    @override
     def sufficient_statistics(self, x: Array) -> Array:
-        """The counts."""
         return jnp.asarray(x, dtype=float)
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
-        """Σ log Γ(x + r) / (Γ(r) x!); −inf for a negative count."""
+        """Σ log Γ(x + r) / (Γ(r) x!); −inf where a count is negative."""
         x = jnp.asarray(x, dtype=float)
         inside = x >= 0
         safe = jnp.where(inside, x, 0)
@@ -92,6 +96,7 @@ class NegativeBinomial(VectorFamily):
         terms = _log_rising(r, safe) - gammaln(safe + 1)
         return jnp.sum(jnp.where(inside, terms, -jnp.inf))
 
+    @override
     def conjugate(
         self, mean: Array, *, start: Array | None = None
     ) -> ConjugateSolution:
@@ -106,18 +111,20 @@ class NegativeBinomial(VectorFamily):
             valid=all_finite(mean),
         )
 
+    @override
     def density_parameters(self, clusters: MeanState) -> Array:
-        """The means."""
         return clusters.mean
 
+    @override
     def log_densities(self, row: Array, parameters: Array) -> Array:
-        """By divergences, which take means on the boundary."""
         return by_divergence(self, row, parameters)
 
+    @override
     def cluster_model(self) -> BregmanModel:
-        """The divergence of means of dispersion r."""
+        """Clusters by the divergence of means of dispersion r."""
         return BregmanModel(NegativeBinomialEntropy(self.dispersion))
 
+    @override
     def for_data(self, x: DataLike) -> Self:
         """The family with `dim` set.
 
@@ -145,8 +152,8 @@ class NegativeBinomial(VectorFamily):
                 )
         return family
 
+    @override
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Non-negative entries."""
         rule = f"must be non-negative for {type(self).__name__} counts"
         return x >= 0, rule, "Drop such rows"
 
@@ -173,8 +180,8 @@ class Geometric(VectorFamily):
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def separable(self) -> bool:
-        """ψ is a sum over coordinates."""
         return True
 
     @property
@@ -182,42 +189,47 @@ class Geometric(VectorFamily):
         return NegativeBinomial(1.0, self.dim)
 
     @property
+    @override
     def natural_init(self) -> Array:
-        """p = ½, the mean 1."""
+        """Probability p = ½, so mean 1, in every coordinate."""
         return self._general.natural_init
 
+    @override
     def log_partition(self, natural: Array) -> Array:
         """−Σ log(1 − e^θ), +inf for θ ≥ 0."""
         return self._general.log_partition(natural)
 
+    @override
     def sufficient_statistics(self, x: Array) -> Array:
-        """The counts."""
         return jnp.asarray(x, dtype=float)
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
-        """0; −inf for a negative count."""
+        """0; −inf where a count is negative."""
         return jnp.where(jnp.all(jnp.asarray(x) >= 0), 0.0, -jnp.inf)
 
+    @override
     def conjugate(
         self, mean: Array, *, start: Array | None = None
     ) -> ConjugateSolution:
         """Σ μ log μ − (μ + 1) log(μ + 1) at θ = log μ / (μ + 1)."""
         return self._general.conjugate(mean, start=start)
 
+    @override
     def density_parameters(self, clusters: MeanState) -> Array:
-        """The means."""
         return clusters.mean
 
+    @override
     def log_densities(self, row: Array, parameters: Array) -> Array:
-        """By divergences, which take means on the boundary."""
         return by_divergence(self, row, parameters)
 
+    @override
     def cluster_model(self) -> BregmanModel:
-        """The divergence of means of dispersion 1."""
+        """Clusters by the divergence of means of dispersion 1."""
         return self._general.cluster_model()
 
+    @override
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Non-negative entries."""
         rule = "must be non-negative for Geometric counts of failures"
         return x >= 0, rule, "Drop such rows"
 

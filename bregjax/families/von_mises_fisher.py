@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
+from typing_extensions import override
 
 from bregjax._checks import check_support, is_concrete
 from bregjax._numerics import safe_norm
@@ -62,30 +63,36 @@ class VonMisesFisher(VectorFamily):
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def natural_init(self) -> Array:
         """The uniform distribution."""
         return jnp.zeros(self.known_dim)
 
+    @override
     def log_partition(self, natural: Array) -> Array:
         """log 0F1(; n/2; ‖θ‖²/4)."""
         return SphereCumulant()(natural)
 
+    @override
     def natural_to_mean(self, natural: Array) -> Array:
-        """A(κ) e."""
+        """A(κ) e, the mean direction."""
         return SphereCumulant().gradient(natural)
 
+    @override
     def sufficient_statistics(self, x: Array) -> Array:
-        """The direction x / ‖x‖, whatever rounding did to the length."""
+        """The direction x / ‖x‖, so that rounding of the length does not matter."""
         x = jnp.asarray(x, dtype=float)
         return x / safe_norm(x)
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
-        """−log of the surface of the sphere; −inf off it."""
+        """−log of the surface of the sphere; −inf off the sphere."""
         half = x.shape[-1] / 2
         surface = np.log(2) + half * np.log(np.pi) - gammaln(half)
         on_sphere = jnp.abs(safe_norm(x) - 1) <= _LENGTH_ERROR
         return jnp.where(on_sphere, -surface, -jnp.inf)
 
+    @override
     def conjugate(
         self, mean: Array, *, start: Array | None = None
     ) -> ConjugateSolution:
@@ -102,14 +109,17 @@ class VonMisesFisher(VectorFamily):
             valid=all_finite(mean),
         )
 
+    @override
     def kl_divergence(self, natural_p: Array, natural_q: Array) -> Array:
-        """B_ψ(θ_q, θ_p) by lengths and angles."""
+        """B_ψ(θ_q, θ_p), from lengths and angles."""
         return SphereCumulant().remainder(natural_p, natural_q - natural_p, x=natural_q)
 
+    @override
     def cluster_model(self) -> BregmanModel:
-        """The divergence of mean directions."""
+        """Clusters by the divergence of mean directions."""
         return BregmanModel(SphereEntropy())
 
+    @override
     def for_data(self, x: DataLike) -> Self:
         """The family with `dim` set.
 
@@ -124,6 +134,7 @@ class VonMisesFisher(VectorFamily):
             )
         return family
 
+    @override
     def check_support(self, x: DataLike) -> None:
         """Raise ValueError at the first row that is not of length 1."""
         super().check_support(x)
@@ -138,6 +149,7 @@ class VonMisesFisher(VectorFamily):
                 "x / numpy.linalg.norm(x, axis=1, keepdims=True), and drop rows of 0",
             )
 
+    @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Mixing:
         """Mix towards 0, the uniform distribution, as blurring each row does.
 
@@ -164,8 +176,8 @@ class VonMisesFisher(VectorFamily):
         return mixing(xp.zeros(x.shape[1]), _blurred_away(square, d, xp))
 
     @property
+    @override
     def smoothing_hint(self) -> str:
-        """A row has an infinite concentration."""
         return (
             'Pass smoothing="auto", or smoothing=mixing(numpy.zeros(n), amount) with '
             "a small positive amount"

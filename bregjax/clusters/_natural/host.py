@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from typing_extensions import override
 
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
@@ -69,12 +70,13 @@ class NaturalHost(HostModel):
         self._knots: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
+    @override
     def has_screen(self) -> bool:
-        """Whether ψ* can be tabulated."""
+        """Whether ψ* can be tabulated, see `tabulates`."""
         return tabulates(self.family) and self._columns is None
 
+    @override
     def leaves(self, statistics: PyTree, weights: np.ndarray) -> HostState:
-        """Settled states of points."""
         lead = (
             (len(weights),) if self._columns is None else (len(weights), self._columns)
         )
@@ -97,8 +99,9 @@ class NaturalHost(HostModel):
             start = np.broadcast_to(self._root[0].reshape(*lead[1:], -1), mean.shape)
         return self.settle(_unsolved(weight.copy(), mean, start))
 
+    @override
     def pool(self, a: HostState, b: HostState) -> HostState:
-        """Sums of weights, averages of means; where a solve may start."""
+        """Add weights, average means, and choose where solves of unions start."""
         mean = _pooled(a, b)
         if self._knots is not None:
             start = interpolated(mean, *self._knots)
@@ -108,8 +111,9 @@ class NaturalHost(HostModel):
             start = self._nearest_start(a, b, mean)
         return _unsolved(a.weight + b.weight, mean, start)
 
+    @override
     def settle(self, state: HostState) -> HostState:
-        """Solve, telling the interior from the boundary; equal means once."""
+        """Solve for θ, telling the interior from the boundary; equal means once."""
         if not len(state.mean):
             return state
         mean = state.mean.reshape(len(state.mean), -1)
@@ -120,21 +124,22 @@ class NaturalHost(HostModel):
             state.weight, state.mean, found.natural, found.value, found.result
         )
 
+    @override
     def result(self, state: HostState) -> np.ndarray:
-        """The solver's codes; a boundary point of finite ψ* is as good as inside."""
+        """Codes of the solver; a boundary point of finite ψ* counts as CONVERGED."""
         finite_limit = (state.result == Result.BOUNDARY) & np.isfinite(state.value)
         codes = np.where(finite_limit, Result.CONVERGED, state.result).astype(np.int32)
         return codes if self._columns is None else np.max(codes, axis=1)
 
+    @override
     def merge_costs(self, a: HostState, b: HostState, union: HostState) -> np.ndarray:
-        """Costs in the dual form, which does not cancel."""
         lead = a.weight.shape
         column = self._column_of(lead)
         costs = self._dual_costs(_flat(a), _flat(b), _flat(union), column).reshape(lead)
         return costs if self._columns is None else np.sum(costs, axis=1)
 
+    @override
     def search_costs(self, a: HostState, b: HostState) -> tuple[np.ndarray, HostState]:
-        """Costs by values of ψ*, or in the dual form."""
         batch = max(_NUMBERS // (3 * a.mean[:1].size + 1), 1)
         if len(a.mean) > batch:
             parts = [slice(k, k + batch) for k in range(0, len(a.mean), batch)]
@@ -158,8 +163,9 @@ class NaturalHost(HostModel):
             costs = np.sum(costs, axis=1)
         return costs, union
 
+    @override
     def screen(self, leaves: HostState) -> Screen | None:
-        """A table of ψ* over the range of the leaves; None where there can be none."""
+        """Tabulate ψ* over the range of the leaves; None if there can be no table."""
         if not self.has_screen:
             return None
         low, high = np.min(leaves.mean, axis=0), np.max(leaves.mean, axis=0)
@@ -170,8 +176,9 @@ class NaturalHost(HostModel):
             self._knots = means, knots.natural
         return TableScreen(_table(self.family, means, knots.natural, known))
 
+    @override
     def noise(self, state: HostState) -> np.ndarray:
-        """Roundings of w ψ*."""
+        """Bounds of the rounding of w ψ*, 8 eps w (|⟨τ, θ⟩| + |ψ(θ)|), `[k]`."""
         noise = self._noise(state)
         return noise if self._columns is None else np.sum(noise, axis=1)
 

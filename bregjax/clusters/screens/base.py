@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
@@ -87,17 +88,17 @@ class CostScreen(Screen):
 
     model: Any
 
+    @override
     def pair_size(self, state: PyTree) -> int:
-        """As of the cost."""
         return self.model.pair_size(state)
 
+    @override
     def features(self, state: PyTree, dtype: jnp.dtype) -> PyTree:
-        """The states."""
         del dtype
         return state
 
+    @override
     def against(self, rows: PyTree) -> Callable[[PyTree], Array]:
-        """By `merge_cost`."""
         rows = jax.tree.map(lambda leaf: leaf[:, None], rows)
 
         def bound(columns: PyTree) -> Array:

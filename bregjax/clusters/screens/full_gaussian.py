@@ -9,6 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.lax.linalg import triangular_solve
+from typing_extensions import override
 
 from bregjax._numerics import symmetric_part
 from bregjax._pytree import register_pytree
@@ -101,16 +102,17 @@ class FullScreen(Screen):
         return cls(like, centre, root, basis, marginal, log_det)
 
     @property
+    @override
     def group(self) -> int:
-        """1: factorisations are dear."""
+        """1: factorisations are expensive."""
         return 1
 
+    @override
     def pair_size(self, state: GaussianState) -> int:
-        """Vectors of single points, matrices of marginals."""
         return 4 * state.moments.mean.shape[-1]
 
+    @override
     def features(self, state: GaussianState, dtype: jnp.dtype) -> FullFeatures:
-        """Whitened means, marginals."""
         like, basis = self.like, self.basis
         mean, covariance = state.moments.mean - self.centre, state.moments.covariance
         same = jnp.all(covariance == like.moments.covariance, axis=(-2, -1))
@@ -131,6 +133,7 @@ class FullScreen(Screen):
             narrow_error=error,
         )
 
+    @override
     def closer(self, a: FullFeatures, b: FullFeatures) -> Array | None:
         """By wider marginals, one factorisation a pair.
 
@@ -159,8 +162,8 @@ class FullScreen(Screen):
         rounding = 16 * float(jnp.finfo(size.dtype).eps) * size
         return 0.5 * (total * log_det - parts - rounding)
 
+    @override
     def against(self, rows: FullFeatures) -> Callable[[FullFeatures], Array]:
-        """As columns and rows are alike or not, tile by tile."""
         among_alike = self._among_alike(rows)
         to_alike = self._to_alike(rows)
         to_any = _between_marginals(rows)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
@@ -81,19 +82,20 @@ class SquaredDistanceScreen(Screen):
     centre: Array
 
     @property
+    @override
     def factorises(self) -> bool:
-        """No."""
         return False
 
+    @override
     def features(self, state: WeightedMeans, dtype: jnp.dtype) -> tuple[Array, Array]:
-        """1 / w and means."""
+        """1 / w `[m]`, and means ready for distances."""
         means = distance_features(state.mean - self.centre, dtype)
         return 1 / state.weight.astype(dtype), means
 
+    @override
     def against(
         self, rows: tuple[Array, Array]
     ) -> Callable[[tuple[Array, Array]], Array]:
-        """With w_a w_b / w = 1 / (1/w_a + 1/w_b)."""
         light_a, a = rows
         half = 0.5 * (1 - 16 * float(jnp.finfo(a.dtype).eps))
 
@@ -155,12 +157,12 @@ class EntropyScreen(Screen):
     binary: bool = jax.tree.static()
 
     @property
+    @override
     def factorises(self) -> bool:
-        """No."""
         return False
 
+    @override
     def features(self, state: WeightedMeans, dtype: jnp.dtype) -> "_Entropic":
-        """Of clusters `[m]`."""
         t = _both(state.mean) if self.binary else state.mean
         eps = float(jnp.finfo(dtype).eps)
         # So that logarithms exist: means as small as that are lost in the error.
@@ -178,8 +180,8 @@ class EntropyScreen(Screen):
             lost=(lost / self.unit).astype(dtype),
         )
 
+    @override
     def against(self, rows: "_Entropic") -> Callable[["_Entropic"], Array]:
-        """A fraction a coordinate."""
         w_a, a, lost_a = rows.weight[:, None], rows.mean.T, rows.lost[:, None]
         eps = float(jnp.finfo(a.dtype).eps)
         above = a + self.least_sum.astype(a.dtype)
@@ -201,8 +203,8 @@ class EntropyScreen(Screen):
 
         return bound
 
+    @override
     def closer(self, a: "_Entropic", b: "_Entropic") -> Array:
-        """A logarithm a coordinate."""
         total = a.weight + b.weight
         p, q = (a.weight / total)[:, None], (b.weight / total)[:, None]
         c = jnp.maximum(p * a.mean + q * b.mean, _LEAST)
@@ -258,18 +260,19 @@ class BurgScreen(Screen):
     unit: Array
 
     @property
+    @override
     def factorises(self) -> bool:
-        """No."""
         return False
 
+    @override
     def features(self, state: WeightedMeans, dtype: jnp.dtype) -> tuple[Array, ...]:
-        """Weights, means in units, sums of their logarithms."""
+        """Weights, means in units, sums of logarithms of means."""
         x = (state.mean / self.unit).astype(dtype)
         logs = jnp.sum(jnp.log(x), axis=-1) + in_range(x)
         return state.weight.astype(dtype), x, logs
 
+    @override
     def against(self, rows: tuple[Array, ...]) -> Callable[[tuple[Array, ...]], Array]:
-        """One logarithm for several coordinates."""
         w_a, a, log_a = rows
         a, w_a, log_a = a.T, w_a[:, None], log_a[:, None]
 
@@ -303,25 +306,25 @@ class ScaledScreen(Screen):
     factor: Array
 
     @property
+    @override
     def group(self) -> int:
-        """As of the function that is scaled."""
         return self.inner.group
 
     @property
+    @override
     def factorises(self) -> bool:
-        """As of the function that is scaled."""
         return self.inner.factorises
 
+    @override
     def pair_size(self, state: WeightedMeans) -> int:
-        """As of the function that is scaled."""
         return self.inner.pair_size(state)
 
+    @override
     def features(self, state: WeightedMeans, dtype: jnp.dtype) -> PyTree:
-        """As of the function that is scaled."""
         return self.inner.features(state, dtype)
 
+    @override
     def against(self, rows: PyTree) -> Callable[[PyTree], Array]:
-        """The bound, scaled."""
         bound = self.inner.against(rows)
 
         def scaled(columns: PyTree) -> Array:
@@ -330,7 +333,7 @@ class ScaledScreen(Screen):
 
         return scaled
 
+    @override
     def closer(self, a: PyTree, b: PyTree) -> Array | None:
-        """The bound, scaled."""
         low = self.inner.closer(a, b)
         return None if low is None else self.factor.astype(low.dtype) * low

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
@@ -45,12 +46,13 @@ class DiagonalScreen(Screen):
         return cls(centre, jnp.mean(variance, axis=0, keepdims=True))
 
     @property
+    @override
     def factorises(self) -> bool:
-        """No."""
         return False
 
+    @override
     def features(self, state: GaussianState, dtype: jnp.dtype) -> tuple[Array, ...]:
-        """Weights, means and variances in units, sums of logarithms, errors."""
+        """Weights; means and variances in units; sums of logarithms; errors."""
         mean = (state.moments.mean - self.centre) / jnp.sqrt(self.unit)
         variance = (state.moments.covariance / self.unit).astype(dtype)
         mean = mean.astype(dtype)
@@ -59,8 +61,8 @@ class DiagonalScreen(Screen):
         error = 8 * float(jnp.finfo(dtype).eps) * reach
         return state.weight.astype(dtype), mean, variance, logs, error
 
+    @override
     def against(self, rows: tuple[Array, ...]) -> Callable[[tuple[Array, ...]], Array]:
-        """One logarithm for several coordinates."""
         w_a, mean_a, v_a, log_a, error_a = rows
         mean_a, v_a = mean_a.T, v_a.T
         w_a, log_a, error_a = w_a[:, None], log_a[:, None], error_a[:, None]
@@ -104,18 +106,19 @@ class SphericalScreen(Screen):
         return cls(centre, jnp.mean(leaves.moments.covariance))
 
     @property
+    @override
     def factorises(self) -> bool:
-        """No."""
         return False
 
+    @override
     def features(self, state: GaussianState, dtype: jnp.dtype) -> tuple[Array, ...]:
-        """Weights, variances in units, their logarithms, means."""
+        """Weights, variances in units, logarithms of variances, means."""
         variance = (state.moments.covariance / self.unit).astype(dtype)
         means = distance_features(state.moments.mean - self.centre, dtype)
         return state.weight.astype(dtype), variance, jnp.log(variance), means
 
+    @override
     def against(self, rows: tuple[Array, ...]) -> Callable[[tuple[Array, ...]], Array]:
-        """A matrix product and a logarithm."""
         w_a, v_a, log_a, a = rows
         w_a, v_a, log_a = w_a[:, None], v_a[:, None], log_a[:, None]
         dim = self.centre.shape[-1]

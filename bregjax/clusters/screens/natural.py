@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
@@ -27,27 +28,30 @@ class TableScreen(Screen):
     table: ConjugateTable
 
     @property
+    @override
     def group(self) -> int:
-        """1: solving for a pair is dear."""
+        """1: solving for a pair is expensive."""
         return 1
 
     @property
+    @override
     def factorises(self) -> bool:
-        """No."""
         return False
 
+    @override
     def pair_size(self, state: NaturalState) -> int:
-        """So many that tiles are small: places in the table take their time."""
+        """64, which keeps tiles small: looking up chords takes its time."""
         del state
         return 64
 
+    @override
     def features(self, state: NaturalState, dtype: jnp.dtype) -> tuple[Array, ...]:
-        """Weights, means, own terms; in the precision of the states."""
+        """Weights, means and w ψ*, in the precision of the states."""
         del dtype
         return state.weight, state.mean, state.weight * state.value
 
+    @override
     def against(self, rows: tuple[Array, ...]) -> Callable[[tuple[Array, ...]], Array]:
-        """A place in the table a coordinate."""
         w_a, a, own_a = rows
         w_a, own_a = w_a[:, None], own_a[:, None]
         slack = _roundings(a)
@@ -76,21 +80,22 @@ class SolvingScreen(Screen):
     model: Any
 
     @property
+    @override
     def group(self) -> int:
-        """1: solving for a pair is dear."""
+        """1: solving for a pair is expensive."""
         return 1
 
+    @override
     def pair_size(self, state: NaturalState) -> int:
-        """As of the cost."""
         return self.model.pair_size(state)
 
+    @override
     def features(self, state: NaturalState, dtype: jnp.dtype) -> NaturalState:
-        """The states."""
         del dtype
         return state
 
+    @override
     def against(self, rows: NaturalState) -> Callable[[NaturalState], Array]:
-        """By `cross_cost`."""
         own = (rows.weight * rows.value)[:, None]
         slack = _roundings(rows.mean)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
@@ -59,12 +60,12 @@ class DispersionScreen(Screen):
     dispersion: Array
 
     @property
+    @override
     def factorises(self) -> bool:
-        """Never: bounds are sums and products."""
         return False
 
+    @override
     def features(self, state: WeightedMeans, dtype: jnp.dtype) -> "_Dispersed":
-        """Of clusters `[m]`."""
         t, r = state.mean / self.unit, self.dispersion[None]
         eps = jnp.finfo(dtype).eps
         own = state.weight * jnp.sum(_minus_entropy(t, r), axis=-1)
@@ -76,8 +77,8 @@ class DispersionScreen(Screen):
             lost=lost.astype(dtype),
         )
 
+    @override
     def against(self, rows: "_Dispersed") -> Callable[["_Dispersed"], Array]:
-        """A fraction a coordinate."""
         w_a, a, lost_a = rows.weight[:, None], rows.mean.T, rows.lost[:, None]
         eps = float(jnp.finfo(a.dtype).eps)
         above = a + _LEAST_SUM
@@ -103,8 +104,8 @@ class DispersionScreen(Screen):
 
         return bound
 
+    @override
     def closer(self, a: "_Dispersed", b: "_Dispersed") -> Array:
-        """Two logarithms a coordinate."""
         total = a.weight + b.weight
         p, q = (a.weight / total)[:, None], (b.weight / total)[:, None]
         dtype = a.mean.dtype

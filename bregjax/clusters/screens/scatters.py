@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from bregjax._numerics import burg_remainder
 from bregjax._pytree import register_pytree
@@ -75,12 +76,13 @@ class ScatterScreen(Screen):
         return cls(centre, unit, scatter_unit, rate, spread)
 
     @property
+    @override
     def factorises(self) -> bool:
-        """No."""
         return False
 
+    @override
     def features(self, state: ScatterState, dtype: jnp.dtype) -> tuple[Array, ...]:
-        """Weights, means about their centre and plain, scatters, Σ log f, errors."""
+        """Weights, means less their centre, means, scatters, Σ log f, errors."""
         statistics: Scatters = state.statistics
         mean, scatter = statistics.location, statistics.scatter
         apart = (mean - self.centre) / self.unit
@@ -100,8 +102,8 @@ class ScatterScreen(Screen):
             error.astype(dtype),
         )
 
+    @override
     def against(self, rows: tuple[Array, ...]) -> Callable[[tuple[Array, ...]], Array]:
-        """One logarithm for several columns."""
         w_a, m_a, y_a, s_a, log_a, error_a = rows
         m_a, y_a, s_a = m_a.T, y_a.T, s_a.T
         w_a, log_a, error_a = w_a[:, None], log_a[:, None], error_a[:, None]

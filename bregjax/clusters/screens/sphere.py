@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
@@ -46,14 +47,15 @@ class DirectionScreen(Screen):
     centre: Array
 
     @property
+    @override
     def factorises(self) -> bool:
-        """Never: bounds are sums and products."""
         return False
 
+    @override
     def features(
         self, state: WeightedMeans, dtype: jnp.dtype
     ) -> tuple[Array, Array, Array, Array]:
-        """1 / w, means, their squared lengths from the centre and from 0."""
+        """1 / w, means, squared lengths of means from the centre and from 0."""
         moved = state.mean - self.centre
         return (
             1 / state.weight.astype(dtype),
@@ -62,8 +64,8 @@ class DirectionScreen(Screen):
             jnp.sum(state.mean * state.mean, axis=-1).astype(dtype),
         )
 
+    @override
     def against(self, rows: tuple[Array, ...]) -> Callable[[tuple[Array, ...]], Array]:
-        """Two roots a pair."""
         light_a, a, moved_a, length_a = rows
         n, eps = self.centre.shape[-1], float(jnp.finfo(a.dtype).eps)
         order = n / 2 - 1
