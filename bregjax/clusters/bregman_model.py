@@ -22,7 +22,12 @@ __all__ = ["BregmanModel", "MeanState", "divergences_from"]
 @register_pytree
 @dataclass(frozen=True)
 class MeanState:
-    """Clusters by weight `[k]` and weighted mean of their statistics `[k, ...]`."""
+    """States that hold a weight and a mean.
+
+    Attributes:
+        weight: `[k]`.
+        mean: Weighted means of statistics, `[k, ...]`.
+    """
 
     weight: Array
     mean: Array
@@ -49,6 +54,16 @@ class BregmanModel(ClusterModel):
 
     Attributes:
         function: The convex function f on statistics.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> from bregjax.convex import NegativeEntropy
+        >>> model = BregmanModel(NegativeEntropy())
+        >>> a = model.leaves(jnp.array([[0.0, 4.0]]), jnp.ones(1))
+        >>> b = model.leaves(jnp.array([[2.0, 2.0]]), jnp.ones(1))
+        >>> print(jax.jit(model.merge_cost)(a, b))
+        [1.726]
     """
 
     function: ConvexFunction
@@ -72,7 +87,7 @@ class BregmanModel(ClusterModel):
         return MeanState(weight, merges.average(weight, leaves.mean, rigid=rigid))
 
     def _edge(self, mean: Array) -> Array:
-        """Coordinates in which the slope of f is infinite."""
+        """Whether the slope of f is infinite, coordinate by coordinate."""
         if self.function.separable:
             return jnp.isinf(self.function.gradient(mean))
         return jnp.zeros(mean.shape, bool)
@@ -103,11 +118,12 @@ class BregmanModel(ClusterModel):
 
 
 def _displacements(axes, w_a, t_a, w_b, t_b):
-    """Mean c of the union, τ_a − c and τ_b − c."""
+    """The mean c of the union, τ_a − c and τ_b − c."""
     total = w_a + w_b
     p, q = _expand(w_a / total, axes), _expand(w_b / total, axes)
     difference = t_a - t_b
-    # From the heavier: shares that add up to more than 1 would leave the domain of f.
+    # From the heavier mean: p and q may add up to more than 1 by rounding, and
+    # p τ_a + q τ_b would leave the domain of f.
     centre = jnp.where(p >= q, t_a - q * difference, t_b + p * difference)
     return centre, q * difference, -p * difference
 
@@ -147,9 +163,10 @@ def _merge_cost_jvp(primals, tangents):
 
 
 def _rise_of_slope(f: ConvexFunction, point: Array, centre: Array, delta: Array):
-    """∇f(τ) − ∇f(c), infinite where τ, as given, is at such a boundary of dom f.
+    """∇f(τ) − ∇f(c), infinite where τ lies where the slope of f is infinite.
 
-    c + δ may miss it by rounding, and log 1e-17 is far from log 0.
+    c + δ may miss such a τ by rounding: 1e-17 in place of 0, and log 1e-17 = −39 is far
+    from log 0 = −∞.
     """
     rise = f.gradient_difference(centre, delta)
     if not f.separable:

@@ -24,8 +24,8 @@ from bregjax.convex import ConjugateSolution
 
 __all__ = ["ColumnsModel", "sum_of_columns"]
 
-# Codes from the one that says most of a row to the one that says least.
-_BY_WEIGHT = (
+# Codes, worst first.
+_WORST_FIRST = (
     Result.INVALID,
     Result.OUTSIDE,
     Result.STALLED,
@@ -40,16 +40,16 @@ _AXES = NaturalState(-1, -2, -2, -1, -1)  # pyright: ignore[reportArgumentType]
 @register_pytree
 @dataclass(frozen=True)
 class ColumnsModel(ClusterModel):
-    """Clusters whose columns are independent: their costs add up.
+    """Clusters of independent columns, whose costs add up.
 
-    Each column is a `NaturalModel` of few parameters, so that conjugates are many small
-    systems instead of a large one. States have the axes `[k, d]`; a weight a column.
+    Each column is a `NaturalModel` of few parameters, so that a conjugate is many small
+    systems instead of a large one. States have the axes `[k, d]`, weights included.
 
     Attributes:
         family: The family of one column.
         num_columns: d.
-        params: Parameters of the family in each column, leaves `[d, ...]`; its own for
-            all if None.
+        params: Parameters of the family in each column, leaves `[d, ...]`; all columns
+            have the parameters of `family` if None.
     """
 
     family: Potential
@@ -111,7 +111,7 @@ class ColumnsModel(ClusterModel):
         )
 
     def _by_column(self, function: Callable, out_axes: PyTree, *states: NaturalState):
-        """A function of the model of one column, and of states, in all columns."""
+        """Map a function of the model of one column and of states over all columns."""
 
         def in_column(params: PyTree, *states: NaturalState):
             return function(NaturalModel(with_params(self.family, params)), *states)
@@ -130,12 +130,12 @@ def _unsolved_leaves(
 
 
 def sum_of_columns(by_column: ConjugateSolution) -> ConjugateSolution:
-    """The conjugate of a sum over columns, from that of each, `[d]`.
+    """The conjugate of a sum over columns, from the conjugate of each column, `[d]`.
 
-    The maximiser stays as it is; the code is that of the worst column.
+    The maximiser keeps its axis of columns; the code is that of the worst column.
     """
     code = jnp.asarray(int(Result.CONVERGED), jnp.int32)
-    for one in reversed(_BY_WEIGHT):
+    for one in reversed(_WORST_FIRST):
         code = jnp.where(jnp.any(by_column.result == one), int(one), code)
     return ConjugateSolution(
         value=jnp.sum(by_column.value),

@@ -24,14 +24,15 @@ from bregjax.convex.determinant import identity_remainder
 
 __all__ = ["FullGaussianModel", "VarianceModel", "leaf_factors"]
 
-# Columns from which on it pays to look whether all leaves have one covariance.
+# From so many columns on, one comparison of all covariances is cheaper than factorising
+# each.
 _LARGE = 16
 
 
 @register_pytree
 @dataclass(frozen=True)
 class FullGaussianModel(ClusterModel):
-    """Gaussian clusters with a covariance matrix of their own.
+    """Clusters by Gaussians, each with its own covariance matrix.
 
     ψ*(τ) = −½ log det Σ + const, so that with p, q the weight shares, δ = μ_a − μ_b,
     M = p Σ_a + q Σ_b and Σ = M + pq δδᵀ the covariance of the union,
@@ -111,7 +112,7 @@ class FullGaussianModel(ClusterModel):
 @register_pytree
 @dataclass(frozen=True)
 class VarianceModel(ClusterModel):
-    """Gaussian clusters with a variance a coordinate, or one variance for all.
+    """Clusters by Gaussians with a variance a coordinate, or one for all coordinates.
 
     With v_m = p v_a + q v_b, v = v_m + pq δ² the variance of the union, and the sum
     over coordinates (one variance for all: times d),
@@ -193,7 +194,7 @@ class VarianceModel(ClusterModel):
         rows, columns = _all_pairs(a, b)
         weight = rows.weight + columns.weight
         cost = _cost_of_log_dets(rows, columns, weight, log_det)
-        # Variances that are as good as 0 or infinite are for the plain form.
+        # Variances that underflow or overflow need the plain form.
         regular = ~jnp.any(jnp.isnan(log_det))
         return jax.lax.cond(regular, lambda: cost, lambda: _cross_cost(self, a, b))
 
@@ -209,12 +210,12 @@ class VarianceModel(ClusterModel):
 
 
 def leaf_factors(covariance: Array) -> Array:
-    """Cholesky factors of leaves, `[m, d, d]`: one factorisation if all are equal."""
+    """Cholesky factors of leaves, `[m, d, d]`; one factorisation if all are equal."""
     if covariance.shape[-1] < _LARGE:
         return jnp.linalg.cholesky(covariance)
     known = jax.lax.stop_gradient(covariance)
     first = jnp.linalg.cholesky(known[:1])
-    # One after the other, also where a transformation computes both branches.
+    # In sequence, also if a transformation computes both branches.
     first, known = jax.lax.optimization_barrier((first, known))
     factors = jax.lax.cond(
         jnp.all(known == known[:1]),
@@ -225,21 +226,21 @@ def leaf_factors(covariance: Array) -> Array:
 
 
 def _pooled(a: GaussianState, b: GaussianState) -> GaussianState:
-    """The union, its log det (inf so far) still to be filled in."""
+    """The union, with its log det, inf here, still to be filled in."""
     moments = pool(a.weight, a.moments, b.weight, b.moments)
     weight = a.weight + b.weight
     return GaussianState(weight, moments, jnp.full_like(weight, jnp.inf))
 
 
 def _pooled_along(merges: Merges, leaves: GaussianState) -> GaussianState:
-    """All nodes, their log det (inf so far) still to be filled in."""
+    """All nodes, with their log det, inf here, still to be filled in."""
     weight = merges.sum(leaves.weight)
     moments = pool_along(merges, weight, leaves.moments)
     return GaussianState(weight, moments, jnp.full_like(weight, jnp.inf))
 
 
 def _noise_of_log_dets(state: GaussianState) -> Array:
-    """Roundings of w (|log det Σ| + d), `[k]`."""
+    """Rounding of w log det Σ, eps w (|log det Σ| + d), `[k]`."""
     log_det = state.log_det
     size = jnp.abs(log_det) + state.moments.mean.shape[-1]
     return jnp.finfo(log_det.dtype).eps * state.weight * size
@@ -248,7 +249,7 @@ def _noise_of_log_dets(state: GaussianState) -> Array:
 def _cross_cost(
     model: FullGaussianModel | VarianceModel, a: GaussianState, b: GaussianState
 ) -> Array:
-    """Costs of all pairs, `[k, m]`, by log-determinants of their unions."""
+    """Costs of all pairs, `[k, m]`, from log-determinants of their unions."""
     rows, columns = _all_pairs(a, b)
     union = model.union(rows, columns)
     return _cost_of_log_dets(rows, columns, union.weight, union.log_det)
@@ -267,7 +268,7 @@ def _all_pairs(
 def _cost_of_log_dets(
     a: GaussianState, b: GaussianState, weight: Array, log_det: Array
 ) -> Array:
-    """½ [w log det Σ − w_a log det Σ_a − w_b log det Σ_b], not below 0."""
+    """½ [w log det Σ − w_a log det Σ_a − w_b log det Σ_b], or 0 if that is negative."""
     change = weight * log_det - (a.weight * a.log_det + b.weight * b.log_det)
     return 0.5 * jnp.maximum(change, 0)
 

@@ -1,4 +1,4 @@
-"""The cluster model that follows from any log-partition function."""
+"""The cluster model of any log-partition function, by its conjugate."""
 
 from dataclasses import dataclass
 
@@ -41,32 +41,45 @@ __all__ = ["NaturalModel", "NaturalState"]
 class NaturalModel(ClusterModel):
     """Clusters of any exponential family, by its conjugate.
 
-    Merge cost (Proposition 3.8), with c the mean of the union, θ_c its natural
-    parameter, u_j = θ_c − θ_j and δ_j = c − τ_j, known without cancellation:
+    The merge cost (Proposition 3.8) is computed in the dual form. With c the mean of
+    the union, θ_c its natural parameter, u_j = θ_c − θ_j and δ_j = c − τ_j, which is
+    known without cancellation:
 
         Δ(a, b) = Σ_j w_j B_ψ*(τ_j, c),
         B_ψ*(τ_j, c) = ⟨δ_j, u_j⟩ − B_ψ(θ_j, θ_c)
 
-    By Fenchel–Young the right-hand side is the largest at the true u_j: an error e of
-    the solver costs e² and not e, so that near parts keep their digits, and equal ones
-    cost exactly 0. NaN where a solve failed.
+    By Fenchel–Young the right-hand side is largest at the true u_j: an error e of the
+    solver changes the cost by e² and not by e, so that costs of close parts keep their
+    digits, and equal parts cost exactly 0. NaN where a solve failed.
 
-    A part on the boundary of the mean domain has no θ_j; there
-    ψ*(τ_j) − ψ*(c) + ⟨θ_c, δ_j⟩ stands, good to eps |ψ*|. Of a separable ψ it stands in
-    the coordinates on the boundary alone, and costs nothing where both parts are at the
-    same end. Otherwise, for parts on one face, the dual form goes by the last iterates
-    of the solver where that agrees with the values to their rounding.
+    A part on the boundary of the mean domain has no θ_j. In the place of the dual form
+    the cost then has ψ*(τ_j) − ψ*(c) + ⟨θ_c, δ_j⟩, good to eps |ψ*|. For a separable ψ
+    this holds coordinate by coordinate, and a coordinate in which both parts are at the
+    same end costs nothing. For any other ψ and parts on one face, the dual form at the
+    last iterates of the solver is kept if it agrees with the values to their rounding.
 
     Derivatives (c minimises the cost, Corollary 3.6; ψ* has slope −∂ψ in a parameter):
 
         dΔ = Σ_j w_j ⟨θ_j − θ_c, dτ_j⟩ + Σ_j B_j dw_j − Σ_j w_j (∂ψ(θ_j) − ∂ψ(θ_c))
 
-    Of a separable ψ a coordinate in which exactly one part is on the boundary has slope
-    ±inf, one in which both parts agree has slope 0. Otherwise a part on the boundary
-    has the finite slope, of the right sign, that the solver had reached.
+    For a separable ψ, a coordinate in which exactly one part is on the boundary has
+    slope ±inf, and a coordinate in which both parts agree has slope 0. For any other ψ
+    a part on the boundary has a finite slope of the right sign, from the last iterate
+    of the solver.
 
     Attributes:
         family: The exponential family; its own parameters are leaves.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> model = NaturalModel(bj.Exponential(dim=1))
+        >>> states = jax.jit(model.leaves)(jnp.array([[1.0], [4.0]]), jnp.ones(2))
+        >>> print(states.natural.ravel())
+        [-1.   -0.25]
+        >>> print(jax.jit(model.cross_cost)(states, states)[0])
+        [0.    0.446]
     """
 
     family: Potential
@@ -182,9 +195,9 @@ def _unsolved_leaves(
 
 
 def _warm_start(family: Potential, a: NaturalState, b: NaturalState) -> Array:
-    """Where to start the solve of a union: the weighted average of the solutions.
+    """A start for the solve of a union: the weighted average of both solutions.
 
-    Iterates that ran off towards a boundary are no place to start from.
+    A part on the boundary has no solution, only an iterate far out: it is left out.
     """
     share = (b.weight / (a.weight + b.weight))[..., None]
     found_a, found_b = found(a)[..., None], found(b)[..., None]
@@ -196,11 +209,12 @@ def _warm_start(family: Potential, a: NaturalState, b: NaturalState) -> Array:
 
 
 def _warm_starts(family: Potential, merges: Merges, leaves: NaturalState) -> Array:
-    """The averages, for all nodes, of the solutions that their leaves have."""
+    """Starts for all nodes: the averages of the solutions of their leaves."""
     leaves = jax.lax.stop_gradient(leaves)
     known = found(leaves)
     init = flat_init(family, leaves.natural.dtype)
-    # A little of `init` for each leaf without a solution, lest a node have nothing.
+    # A leaf without a solution counts as `init`, with little weight: a node of such
+    # leaves needs a start, too.
     weight = leaves.weight * jnp.where(known, 1, 1e-3)
     natural = jnp.where(known[:, None], leaves.natural, init)
     return merges.average(merges.sum(weight), natural)

@@ -1,10 +1,16 @@
-"""Clusters of Gaussians by roots of their covariances: for narrow bandwidths.
+"""Clusters by Gaussians that hold roots of their covariances: for narrow bandwidths.
 
-A covariance of points with a spread s under a bandwidth h has eigenvalues from s² down
-to h². Rounding adds eps s² to its entries, and eps s² / h² to its log-determinant: at
-h = 1e-6 s that is 2e-4 nats in float64. A root R with Σ = RᵀR holds s and h themselves,
-and loses eps s / h: 2e-10. Roots of unions come from those of the parts by orthogonal
-transformations (QR), which never form a covariance.
+The covariance of points with a spread s under a bandwidth h has eigenvalues from s²
+down to h². Rounding changes its entries by eps s², and its log-determinant by
+eps s² / h²: 2e-4 nats in float64 at h = 1e-6 s. A root R with Σ = RᵀR holds s and h
+themselves and loses eps s / h: 2e-10. The root of a union comes from the roots of its
+parts by an orthogonal transformation (QR), which never forms a covariance.
+
+Example: the points (0, 0) and (1, 1) under h = 1e-9. The covariance of their union is
+h² I + ¼ [[1, 1], [1, 1]], with determinant h²/2 + h⁴ = 5e-19. In float64 all entries
+are 0.25, the determinant 0 and its logarithm −∞. The rows √½ h I, √½ h I and ½ (1, 1)
+have R = [[0.5, 0.5], [0, 1.414e-9]], and log det Σ = 2 log(0.5 · 1.414e-9) = −42.14.
+The points have log h⁴ = −82.89 each, and the merge costs −42.14 + 82.89 = 40.75.
 """
 
 from collections.abc import Callable
@@ -29,21 +35,22 @@ from bregjax.convex.determinant import identity_remainder
 
 __all__ = ["RootedGaussianModel", "RootedState"]
 
-# Covariances relative to their average that are further from it (Frobenius norm) are
-# compared by log-determinants: no digits cancel then.
+# A covariance is I + A relative to the average of both parts. If ‖A‖ (Frobenius norm)
+# is less than this, a formula in A keeps all digits of its cost. Else log-determinants
+# are subtracted, and few digits cancel; at half, more would.
 _NEAR = 0.5
 
 
 @register_pytree
 @dataclass(frozen=True)
 class RootedState:
-    """Clusters by weight `[k]`, moments, roots and log det Σ `[k]`.
+    """States that hold weights, means, covariances and roots of covariances.
 
     Attributes:
         weight: `[k]`.
-        moments: Means `[k, d]` and covariances `[k, d, d]`, which have derivatives.
-        root: Upper triangular R with Σ = RᵀR, `[k, d, d]`, which have none.
-        log_det: `[k]`.
+        moments: Means `[k, d]` and covariances Σ `[k, d, d]`; derivatives go by these.
+        root: Upper triangular R with Σ = RᵀR, `[k, d, d]`, without derivatives.
+        log_det: log det Σ, `[k]`.
     """
 
     weight: Array
@@ -55,18 +62,17 @@ class RootedState:
 @register_pytree
 @dataclass(frozen=True)
 class RootedGaussianModel(ClusterModel):
-    """Gaussian clusters that hold a root R of their covariance Σ = RᵀR as well.
+    """Clusters by Gaussians that hold a root R of their covariance Σ = RᵀR as well.
 
-    With weight shares p, q and δ = μ_a − μ_b, and up to an orthogonal factor,
+    With weight shares p, q and δ = μ_a − μ_b, the root of a union is
 
         R = [√p R_a; √q R_b; √(pq) δᵀ]
 
-    made upper triangular by a QR decomposition, and log det Σ = 2 Σ log R_ii. Example:
-    the points 0 and 1 on a line under h = 1e-9 have R_a = R_b = 1e-9; the rows are
-    7e-10, 7e-10 and 0.5, and R is 0.5.
+    made upper triangular by a QR decomposition, and log det Σ = 2 Σ log R_ii; the
+    module has an example.
 
     Costs are those of `FullGaussianModel`; they take several times as long.
-    Derivatives are those by moments: a derivative by data is good to eps s² / h².
+    Derivatives go by the moments: a derivative by data is good to eps s² / h².
     """
 
     @override
@@ -147,7 +153,7 @@ class RootedGaussianModel(ClusterModel):
 @register_pytree
 @dataclass(frozen=True)
 class _RootScreen(Screen):
-    """`cross_cost` less its rounding: a third of the work of the other form."""
+    """`cross_cost` less its rounding: a third of the work of `merge_cost`."""
 
     model: RootedGaussianModel
 
@@ -174,7 +180,7 @@ class _RootScreen(Screen):
 def _cross_costs(
     model: RootedGaussianModel, a: RootedState, b: RootedState
 ) -> tuple[Array, Array]:
-    """Costs of all pairs `[k, m]`, and what rounding adds to them, about."""
+    """Costs of all pairs `[k, m]`, and the rounding of these costs, about."""
 
     def by_roots(a: RootedState, b: RootedState) -> tuple[Array, Array]:
         rows = jax.tree.map(lambda leaf: leaf[:, None], a)
@@ -188,7 +194,7 @@ def _cross_costs(
 
 
 def _noise(state: RootedState) -> Array:
-    """Rounding of w log det Σ: roots are good to eps times norms of columns."""
+    """Rounding of w log det Σ, `[k]`: entries of a root are good to eps ‖column‖."""
     norms = jnp.sqrt(jnp.sum(state.root**2, axis=-2))
     diagonal = jnp.diagonal(state.root, axis1=-2, axis2=-1)
     size = jnp.abs(state.log_det) + jnp.sum(norms / diagonal, axis=-1)
@@ -196,7 +202,7 @@ def _noise(state: RootedState) -> Array:
 
 
 def _roots_along(merges: Merges, weight: Array, mean: Array, leaves: Array) -> Array:
-    """Roots of all nodes of a tree."""
+    """Roots of all nodes of a tree, `[L + t, d, d]`."""
     room = jnp.broadcast_to(leaves[:1], (len(merges.children), *leaves.shape[1:]))
 
     def step(roots: Array, merge: tuple[Array, Array]) -> tuple[Array, None]:
@@ -217,7 +223,7 @@ def _pooled_root(a: RootedState, b: RootedState) -> Array:
 def _union_root(
     w_a: Array, mean_a: Array, root_a: Array, w_b: Array, mean_b: Array, root_b: Array
 ) -> Array:
-    """R of the union of clusters that broadcast."""
+    """R of unions; the arguments broadcast."""
     p, q = w_a / (w_a + w_b), w_b / (w_a + w_b)
     between = jnp.sqrt(p * q)[..., None] * (mean_a - mean_b)
     rows = _stacked(p, root_a, q, root_b)
@@ -238,7 +244,7 @@ def _cost(a: RootedState, b: RootedState, union: RootedState) -> Array:
     p, q = a.weight / total, b.weight / total
     middle = root_of_rows(_stacked(p, a.root, q, b.root))
     delta = (a.moments.mean - b.moments.mean)[..., None, :]
-    # R_a and R_b relative to the root of M, and δ, by one solve.
+    # One solve for R_a, R_b and δ, relative to the root of M.
     rows = a.root, b.root, delta
     lead, d = middle.shape[:-2], middle.shape[-1]
     rows = [jnp.broadcast_to(r, (*lead, *r.shape[-2:])) for r in rows]
@@ -273,7 +279,7 @@ def _remainders(gap: Array, root: Array, middle: Array) -> Array:
 
 
 def _costs_of_means(a: RootedState, b: RootedState) -> tuple[Array, Array]:
-    """The same of clusters with one covariance, ½ w log(1 + pq δᵀΣ⁻¹δ)."""
+    """Costs ½ w log(1 + pq δᵀΣ⁻¹δ) of clusters with one covariance, and rounding."""
     centre = b.moments.mean[:1]
     white = [triangular_solve(a.root[0], s.moments.mean - centre) for s in (a, b)]
     distances = jnp.sum((white[0][:, None] - white[1][None]) ** 2, axis=-1)
@@ -290,5 +296,6 @@ def _costs_of_means(a: RootedState, b: RootedState) -> tuple[Array, Array]:
 
 
 def _gram(rows: Array) -> Array:
+    """AᵀA of matrices A, exactly symmetric."""
     product = jnp.matmul(jnp.swapaxes(rows, -1, -2), rows, precision="highest")
     return symmetric_part(product)

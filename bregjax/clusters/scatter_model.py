@@ -35,7 +35,7 @@ __all__ = ["ScatterModel"]
 @register_pytree
 @dataclass(frozen=True)
 class ScatterModel(ClusterModel):
-    """Clusters of independent columns whose ψ* is linear but for −G of their scatter.
+    """Clusters of independent columns for which ψ* is −G(scatter) plus a linear term.
 
     With G concave and increasing, p, q the shares of weight, s_c = p s_a + q s_b + gap
     the scatter of the union and the sum over columns,
@@ -47,6 +47,11 @@ class ScatterModel(ClusterModel):
     `cost` is the second form: every term is at least 0 and computed without
     cancellation, exactly 0 for equal clusters. `cross_cost` is the first with Σ G held
     in the state: one G a column and pair, good to eps · w |Σ G|.
+
+    Example of "reciprocal" columns, G(s) = ½ log s: the means 1 and 3 of weight 1 with
+    scatters 0.1 have the gap 1/6 and s_c = 0.2667. The first form gives
+    log 0.2667 − log 0.1 = 0.981; the second 2 · 1.875 / 6 = 0.625 for the means, plus
+    0.356 for the scatters.
 
     Attributes:
         spread: "log" for the gamma family, G that of `entropy_of_scatter`;
@@ -131,7 +136,7 @@ class ScatterModel(ClusterModel):
         return shape_of_scatter(s) if self.spread == "log" else 0.5 / s
 
     def remainder(self, s: Array, y: Array, delta: Array) -> Array:
-        """B(s, y), elementwise, with delta = s − y as it is known better."""
+        """B(s, y), elementwise; delta is s − y with all its digits."""
         if self.spread == "log":
             return entropy_remainder(s, y, delta)
         return 0.5 * burg_remainder(y, delta, x=s)
@@ -139,8 +144,10 @@ class ScatterModel(ClusterModel):
     def log_densities(self, row: Array, clusters: ScatterState) -> Array:
         """log p(x; τ_k) of a positive row `[d]`, `[k]`, without cancellation.
 
-        With φ(r) = r − 1 − log r, of a gamma −log x + k s − G(s) − k φ(x / μ), of an
-        inverse Gaussian ½ log(λ / 2π x³) − λ (x − μ)² / (2 μ² x).
+        The sum over columns, with φ(r) = r − 1 − log r, of
+
+            "log": −log x + k s − G(s) − k φ(x / μ),
+            "reciprocal": ½ log(λ / 2π x³) − λ (x − μ)² / (2 μ² x).
         """
         s, mean = clusters.statistics.scatter, clusters.statistics.location
         x, delta = row[None], row[None] - mean

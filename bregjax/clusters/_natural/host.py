@@ -1,4 +1,4 @@
-"""Clusters of an exponential family on the host: conjugates solved many at a time."""
+"""The host model of exponential families: conjugates solved many at a time."""
 
 from typing import Any
 
@@ -24,25 +24,26 @@ from bregjax.clusters.screens.natural import TableScreen
 
 __all__ = ["NaturalHost"]
 
-# Numbers in the states of unions that are solved for together.
+# How many numbers the states of unions that are solved for together may hold: 32 MB in
+# float64.
 _NUMBERS = 2**22
-# Numbers in the means of pairs whose robust costs are evaluated in a call, about, and
-# the fewest and most of these.
+# How many numbers the means of pairs hold whose dual costs one call evaluates, and the
+# fewest and most pairs of a call.
 _ENTRIES, _FEWEST, _MOST = 4096, 16, 256
 
 
-# A NaturalState whose arrays are NumPy's.
+# A NaturalState of NumPy arrays.
 HostState = Any
 
 
 class NaturalHost(HostModel):
-    """Clusters of a family without a closed form, see `NaturalModel`.
+    """The host model of `NaturalModel`, or of `ColumnsModel` if columns are given.
 
-    Or of one family for each of d columns, see `ColumnsModel`: then states have the
-    axes `[k, d]`, and costs are sums over columns.
+    Of d columns, states have the axes `[k, d]`, and costs are sums over columns.
 
-    A cost to search by is w_a ψ*(τ_a) + w_b ψ*(τ_b) − w ψ*(c) where rounding lets that
-    stand, and the dual form (`merge_cost_of`) for pairs that are close.
+    A cost to search by is w_a ψ*(τ_a) + w_b ψ*(τ_b) − w ψ*(c) for pairs far apart, and
+    the dual form (`merge_cost_of`) for pairs so close that rounding of the values is
+    more than a share eps^0.6 of the cost.
     """
 
     def __init__(
@@ -55,18 +56,18 @@ class NaturalHost(HostModel):
         """Prepare the solver, in the precision of the work.
 
         Args:
-            family: The family, of a row or of one column.
-            num_columns: d, if it is of one column.
-            params: Its parameters in each column, if they differ.
+            family: The family of a row, or of one column.
+            num_columns: d, if `family` is that of one column.
+            params: Parameters of the family in each column, if they differ.
         """
         self.family = family
         self.solver = Solver(family, params)
         self._columns = num_columns
         self._eps = float(np.finfo(self.solver.dtype).eps)
-        # θ and ψ of the mean of all data in each column, where solves may start.
+        # θ and ψ(θ) of the mean of all data in each column: another start for solves.
         count = num_columns or 1
         self._root = np.tile(self.solver.start, (count, 1)), np.full(count, np.nan)
-        # Means and θ at the knots of a table of ψ*, once there is one.
+        # Means and θ at the knots of a table of ψ*, once there is a table.
         self._knots: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
@@ -196,15 +197,16 @@ class NaturalHost(HostModel):
         return _state(state.weight, state.mean, natural, value, result)
 
     def _column_of(self, lead: tuple[int, ...]) -> np.ndarray:
-        """The column of each entry of an array `[k]` or `[k, d]`, flat."""
+        """The column of each entry of a flattened array `[k]` or `[k, d]`."""
         return np.arange(int(np.prod(lead))) % (self._columns or 1)
 
     def _nearest_start(
         self, a: HostState, b: HostState, mean: np.ndarray
     ) -> np.ndarray:
-        """The θ of a part, or of all data, at which φ of the union is least.
+        """The θ, of both parts and of all data, with the least φ(θ) of the union.
 
-        ψ is known there. That of all data helps where narrow clusters are far apart.
+        φ(θ) = ψ(θ) − ⟨τ, θ⟩ with τ the mean of the union; ψ is known at these three θ.
+        The θ of all data helps where narrow clusters are far apart.
         """
         root, psi = self._root
         if self._columns is None:
@@ -216,7 +218,8 @@ class NaturalHost(HostModel):
                 psi - np.sum(mean * root, axis=-1),
             ]
         )
-        # The θ of a part on the boundary is far out: ψ may have no curvature there.
+        # The last iterate of a part on the boundary is far out, where ψ may have no
+        # curvature left.
         inside = [part.result == Result.CONVERGED for part in (a, b)]
         usable = np.stack([*inside, np.ones_like(inside[0])])
         values = np.where(np.isnan(values) | ~usable, np.inf, values)
@@ -232,7 +235,7 @@ class NaturalHost(HostModel):
         union: HostState,
         column: np.ndarray,
     ) -> np.ndarray:
-        """Costs `[p]` of flat states, a batch of a fixed size at a time."""
+        """Costs `[p]` of flat states in the dual form, in batches of a fixed size."""
         count = len(column)
         costs = np.empty(count)
         fitting = np.clip(_ENTRIES / self.solver.size, _FEWEST, _MOST)
@@ -260,7 +263,7 @@ def _state(*fields: Any) -> HostState:
 
 
 def _flat(state: HostState) -> HostState:
-    """A state with one leading axis."""
+    """The state with its leading axes flattened to one."""
     n = state.mean.shape[-1]
     return _state(
         state.weight.reshape(-1),
@@ -272,12 +275,12 @@ def _flat(state: HostState) -> HostState:
 
 
 def _psi(state: HostState) -> np.ndarray:
-    """ψ(θ), by Fenchel and Young's equality."""
+    """ψ(θ) = ⟨τ, θ⟩ − ψ*(τ), the equality of Fenchel and Young."""
     return np.sum(state.mean * state.natural, axis=-1) - state.value
 
 
 def _pooled(a: HostState, b: HostState) -> np.ndarray:
-    """Average means, from the heavier part; see `weighted_mean`."""
+    """Averages of means, computed from the heavier part; see `weighted_mean`."""
     heavy = (a.weight >= b.weight)[..., None]
     base, other = np.where(heavy, a.mean, b.mean), np.where(heavy, b.mean, a.mean)
     light = np.minimum(a.weight, b.weight) / (a.weight + b.weight)
@@ -285,7 +288,7 @@ def _pooled(a: HostState, b: HostState) -> np.ndarray:
 
 
 def _unsolved(weight: np.ndarray, mean: np.ndarray, start: np.ndarray) -> HostState:
-    """A state whose natural parameters are no more than where to start."""
+    """A state still to be solved, with natural parameters to start from."""
     unknown = np.full(weight.shape, np.nan)
     code = np.full(weight.shape, Result.STEP_LIMIT, np.int32)
     return _state(weight, mean, start, unknown, code)

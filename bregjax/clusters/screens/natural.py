@@ -1,4 +1,4 @@
-"""Screens of the merge costs of any exponential family."""
+"""Screens of the merge costs of any exponential family, from a table or by solves."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ __all__ = ["SolvingScreen", "TableScreen"]
 @register_pytree
 @dataclass(frozen=True)
 class TableScreen(Screen):
-    """w_a ψ*(a) + w_b ψ*(b) − w ψ*(c), less rounding, with chords for the last ψ*.
+    """Bounds w_a ψ*(a) + w_b ψ*(b) − w t(c), less rounding, with chords t(c) ≥ ψ*(c).
 
     Attributes:
-        table: Of ψ*, over the range of the leaves.
+        table: The chords of ψ*, over the range of the leaves.
     """
 
     table: ConjugateTable
@@ -75,7 +75,11 @@ class TableScreen(Screen):
 @register_pytree
 @dataclass(frozen=True)
 class SolvingScreen(Screen):
-    """The same with ψ* solved for, a pair at a time."""
+    """The cost from values of ψ*, less its rounding: a solve for each pair.
+
+    Attributes:
+        model: The cluster model, a `NaturalModel`.
+    """
 
     model: Any
 
@@ -108,5 +112,5 @@ class SolvingScreen(Screen):
 
 
 def _roundings(mean: Array) -> float:
-    """Roundings of a sum over coordinates, of what is added up."""
+    """The relative error of a sum over coordinates, at most."""
     return (64 + 8 * mean.shape[-1]) * float(jnp.finfo(mean.dtype).eps)
