@@ -8,15 +8,16 @@ from bregjax.families._landscape import Landscape, psi_gradients, psi_values
 
 __all__ = ["check_chords", "check_psi", "check_separable", "check_start"]
 
-_NULL = 1e-12  # scaled curvatures under this are none
-_MOST_NAMED = 4
+_NULL = 1e-12  # a curvature below this share of its scale, times n, counts as 0
+_MOST_NAMED = 4  # overcomplete directions that a sentence names
 
 
 def check_psi(family: Distribution, seen: Landscape, rng: np.random.Generator):
-    """Findings on ψ alone.
+    """Test ψ alone.
 
     Returns:
-        The findings, and the overcomplete directions `[r, n]` as readable rows.
+        The findings, and the overcomplete directions `[r, n]`, with few and simple
+        coefficients.
     """
     start = check_start(seen)
     if not start.passed:
@@ -31,6 +32,7 @@ def check_psi(family: Distribution, seen: Landscape, rng: np.random.Generator):
 
 
 def check_start(seen: Landscape) -> Finding:
+    """Test that ψ, ∇ψ and ∇²ψ are finite at the start."""
     bad = ~np.isfinite(seen.gradients[0])
     if not np.isfinite(seen.values[0]):
         return Finding(
@@ -65,7 +67,7 @@ _CONVEX = (
 
 
 def check_chords(family: Distribution, seen: Landscape) -> Finding:
-    """By midpoints of segments, and by gradients that must be monotone."""
+    """Test convexity at midpoints of segments, and that gradients are monotone."""
     a, b = seen.points, np.roll(seen.points, -1, axis=0)
     middle = np.asarray(psi_values(family, (a + b) / 2))
     next_value = np.roll(seen.values, -1)
@@ -93,7 +95,7 @@ def check_chords(family: Distribution, seen: Landscape) -> Finding:
 
 
 def _check_convex(family: Distribution, seen: Landscape) -> Finding:
-    """By chords, and by eigenvalues."""
+    """Test convexity by chords, and by eigenvalues of the Hessian."""
     chords = check_chords(family, seen)
     if not chords.passed:
         return chords
@@ -123,7 +125,7 @@ def _check_convex(family: Distribution, seen: Landscape) -> Finding:
 
 
 def _scaled_eigh(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Eigenvalues, vectors and scale of D⁻¹HD⁻¹, D = diag(|H|)^½."""
+    """Eigenvalues and vectors of D⁻¹HD⁻¹, and the diagonal of D = diag(|H|)^½."""
     diagonal = np.abs(np.diagonal(hessian))
     scale = np.sqrt(np.where(diagonal > 0, diagonal, 1))
     scaled = hessian / scale / scale[:, None]
@@ -138,7 +140,8 @@ def _common_null(seen: Landscape) -> np.ndarray:
     scale = np.where(diagonal > 0, diagonal, 1)
     total = np.zeros_like(seen.hessians[0])
     for hessian in seen.hessians[whole]:
-        # Larger ones are scaled down; the rounding of smaller ones not up.
+        # Large Hessians are scaled down. Small ones are not scaled up, nor is their
+        # rounding.
         total += hessian / max(1.0, np.max(np.abs(np.diagonal(hessian)) / scale))
     values, vectors, scale = _scaled_eigh(total)
     basis = vectors[:, values <= len(values) * _NULL].T / scale
@@ -146,7 +149,11 @@ def _common_null(seen: Landscape) -> np.ndarray:
 
 
 def _check_pieces(family: Distribution, seen: Landscape, null: np.ndarray) -> Finding:
-    """Whether ψ is curved wherever it is anywhere: no linear pieces, no kinks."""
+    """Test that ψ has no linear pieces and no kinks.
+
+    Directions without curvature must be the same at all points, and ∇ψ must not change
+    along them.
+    """
     sentence = (
         "ψ has linear pieces: along {} it has no curvature {}. Means and natural "
         "parameters do not correspond there. A log-partition function is smooth and, "
@@ -182,7 +189,7 @@ def _check_pieces(family: Distribution, seen: Landscape, null: np.ndarray) -> Fi
 
 
 def _readable(basis: np.ndarray) -> np.ndarray:
-    """Row-reduced echelon form: few and simple coefficients."""
+    """The reduced row echelon form, whose coefficients are few and simple."""
     rows, lead = basis.copy(), 0
     for column in range(basis.shape[1]):
         if lead == len(rows):
@@ -211,6 +218,7 @@ def _combination(row: np.ndarray, names: tuple[str, ...]) -> str:
 
 
 def _describe_null(directions: np.ndarray, names: tuple[str, ...]) -> Finding:
+    """Name the overcomplete directions of θ."""
     if not len(directions):
         return Finding(
             "overcomplete",
@@ -233,7 +241,11 @@ def _describe_null(directions: np.ndarray, names: tuple[str, ...]) -> Finding:
 def check_separable(
     family: Distribution, seen: Landscape, rng: np.random.Generator
 ) -> Finding:
-    """Whether ∂ψ/∂θ_i depends on θ_i alone: some coordinates redrawn, others kept."""
+    """Test that ∂ψ/∂θ_i depends on θ_i alone.
+
+    Random coordinates take values of another point, and the slopes by the others must
+    not change.
+    """
     keep = rng.uniform(size=seen.points.shape) < 0.5
     mixed = np.where(keep, seen.points, np.roll(seen.points, -1, axis=0))
     slopes = np.asarray(psi_gradients(family, mixed))

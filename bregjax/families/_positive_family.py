@@ -1,4 +1,4 @@
-"""Families of positive columns whose clusters hold means and scatters."""
+"""The base class of families of positive columns, whose clusters hold scatters."""
 
 import abc
 
@@ -16,12 +16,12 @@ __all__ = ["PositiveFamily", "log_bandwidth", "log_of_rows"]
 
 
 class PositiveFamily(VectorFamily):
-    """What gamma and inverse Gaussian columns share: support, leaves, densities."""
+    """Support, leaves and densities that gamma and inverse Gaussian columns share."""
 
     @property
     @abc.abstractmethod
     def spread(self) -> Spread:
-        """The kind of the scatter."""
+        """The kind of the scatter, see `Scatters`."""
 
     @property
     @override
@@ -57,15 +57,16 @@ class PositiveFamily(VectorFamily):
 
 
 def log_of_rows(x: Array) -> Array:
-    """log x, in NumPy for concrete rows."""
+    """log x, computed by NumPy if x is a NumPy array."""
     return np.log(x) if isinstance(x, np.ndarray) else jnp.log(x)  # pyright: ignore[reportReturnType]
 
 
 def log_bandwidth(x: Array, weights: Array | None) -> Array:
     """Normal-reference bandwidths of the logarithms of columns, `[d]`.
 
-    Of log(x / x_0), x_0 the first row, which varies as log x does: near x_0 by the
-    difference from it, so that columns of any small variation have their bandwidth.
+    Bandwidths of log(x / x_0), with x_0 the first row, which varies as log x does.
+    Near x_0 the logarithm is log1p((x − x_0) / x_0), so that columns of any small
+    variation keep their digits.
     """
     xp = np if isinstance(x, np.ndarray) else jnp
     first = x[:1]

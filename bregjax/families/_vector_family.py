@@ -1,4 +1,4 @@
-"""Built-in families of rows of numbers: their dimension may come from the data."""
+"""Built-in families of rows of numbers, whose dimension may come from the data."""
 
 import dataclasses
 from typing import Self
@@ -15,7 +15,7 @@ __all__ = ["VectorFamily"]
 
 
 class VectorFamily(Family):
-    """A family of observations `[d]` with a field `dim`, d or None until data is seen.
+    """A family of observations `[d]`; its field `dim` is d, None before data is seen.
 
     Subclasses are frozen dataclasses with that field.
     """
@@ -27,7 +27,7 @@ class VectorFamily(Family):
         """The dimension d.
 
         Raises:
-            ValueError: If it is still to come from data.
+            ValueError: If `dim` is None.
         """
         if self.dim is None:
             name = type(self).__name__
@@ -77,5 +77,5 @@ class VectorFamily(Family):
         check_support("x", array, allowed, rule=rule, remedy=remedy, columns=columns)
 
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Which entries are allowed, the rule and the remedy in words."""
+        """Whether each entry is in the sample space; the rule and a remedy in words."""
         return np.ones(x.shape, bool), "must be finite", "Drop such rows"

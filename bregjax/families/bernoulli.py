@@ -25,11 +25,17 @@ class Bernoulli(VectorFamily):
     """Rows of d independent binary variables with probabilities μ.
 
     ψ(θ) = Σ log(1 + e^θ), T(x) = x, μ = 1 / (1 + e^{−θ}) in (0, 1),
-    ψ*(μ) = Σ μ log μ + (1 − μ) log(1 − μ), finite at 0 and 1. Fractions in [0, 1] are
-    taken.
+    ψ*(μ) = Σ μ log μ + (1 − μ) log(1 − μ), finite at 0 and 1. x may be any fractions in
+    [0, 1].
 
     Attributes:
         dim: d; taken from the data if None.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> print(bj.Bernoulli(dim=2).natural_to_mean(jnp.array([0.0, 1.0])))
+        [0.500 0.731]
     """
 
     dim: int | None = jax.tree.static(default=None)

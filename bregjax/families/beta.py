@@ -35,18 +35,20 @@ class Beta(VectorFamily):
     θ = (a, b) > 0, T(x) = (log x, log(1 − x)), log h(x) = −Σ log x (1 − x),
     ψ(θ) = Σ log Γ(a) + log Γ(b) − log Γ(a + b). The mean domain is
     e^{μ₁} + e^{μ₂} < 1 in each column; a single point lies on its boundary, where
-    ψ* = +inf, and needs smoothing. Clusters differ by where a column is and by how
-    much it varies there; `Bernoulli` takes x for the outcome of one trial. Merge costs
-    do not depend on which side of a column is counted, x or 1 − x.
+    ψ* = +inf, and needs smoothing. Clusters differ by the place of a column and by its
+    variation about that place; `Bernoulli` takes x for the outcome of one trial. Merge
+    costs are the same of x and of 1 − x.
 
     Attributes:
         dim: d; taken from the data if None.
 
     Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
         >>> import bregjax as bj
-        >>> x = np.array([[0.10], [0.12], [0.90]])
-        >>> print(bj.agglomerate(x, family=bj.Beta()).cut(num_clusters=2))
-        [0 0 1]
+        >>> a, b = jnp.array([2.0]), jnp.array([3.0])
+        >>> print(jax.jit(bj.Beta(dim=1).log_partition)((a, b)))  # log B(2, 3)
+        -2.485
     """
 
     dim: int | None = jax.tree.static(default=None)
@@ -124,15 +126,15 @@ class Beta(VectorFamily):
 
     @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Adding:
-        """Lower both logs by 2h², h the normal-reference bandwidth of arcsin √x.
+        """Lower both logs by 2h², with h the normal-reference bandwidth of arcsin √x.
 
         A narrow beta distribution of precision N = a + b about p has the variance
-        p (1 − p) / N, which for the angle arcsin √x is 1/4N wherever p is; and
-        p (log p − E log x) + (1 − p) (log(1 − p) − E log(1 − x)) = 1/2N, to first
-        order. So lowering both logs of a row by 1/2N makes it such a distribution,
-        whose mean of the logit is that of the row, and a blur of angles by h is
-        N = 1/4h². The same blur of logits, h = 4 × that of angles at p = ½, would have
-        to go by p, as h² p (1 − p) / 2: of rare events it is far too wide.
+        p (1 − p) / N. The angle arcsin √x then has the variance 1/4N, whatever p is,
+        and p (log p − E log x) + (1 − p) (log(1 − p) − E log(1 − x)) = 1/2N, both to
+        first order. So lowering both logs of a row by 1/2N turns the row into such a
+        distribution, with the row's logit as its mean logit. Blurring angles by h is
+        N = 1/4h², which gives 2h². A blur of logits would lower the logs by amounts
+        h² p (1 − p) / 2 that depend on p, and is far too wide for rare events.
         """
         xp = np if isinstance(x, np.ndarray) else jnp
         angles = xp.arctan2(xp.sqrt(x), xp.sqrt(1 - x))

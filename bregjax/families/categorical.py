@@ -37,31 +37,33 @@ class Categorical(Family):
     """Rows of d independent categories: names, whole numbers or booleans.
 
     T(x) has an indicator of each level of each column, side by side; μ holds the
-    levels' probabilities, a block a column that adds up to 1. ψ(θ) is the sum of
-    log Σ e^θ of the blocks, θ of a block overcomplete, and ψ*(μ) = Σ μ log μ, finite on
-    the boundary: no smoothing is needed. A merge costs the likelihood lost,
-    Σ over columns of w H(c) − w_a H(a) − w_b H(b) with H the entropy in nats.
+    probabilities of the levels, in a block for each column that adds up to 1. ψ(θ) is
+    the sum of log Σ e^θ over blocks, overcomplete in each, and ψ*(μ) = Σ μ log μ,
+    finite on the boundary: no smoothing is needed. A merge costs the log-likelihood
+    lost, Σ over columns of w H(c) − w_a H(a) − w_b H(b) with H the entropy in nats.
 
-    A row inside the library is one of codes 0, 1, … of the levels, `as_rows(x)`, and so
-    are the arguments of `sufficient_statistics` and `log_prob`. Under `jit` pass codes,
+    Inside the library rows hold the codes 0, 1, … of the levels, as `as_rows(x)` gives
+    them; `sufficient_statistics` and `log_prob` take such rows. Under `jit` pass codes,
     with levels that are their own codes, such as `levels=(range(3), range(2))`.
 
     To smooth, mix with the uniform distribution of each column,
     `mixing(family.natural_to_mean(family.natural_init), amount)`. For one column
-    `bernstein(num_levels, m)` is that with an amount of its own.
+    `bernstein(num_levels, m)` does so, and chooses the amount.
 
     Attributes:
-        levels: For each column the levels, in the order of their codes; taken from the
-            data, sorted, if None. One column may have levels that no row has.
+        levels: The levels of each column, in the order of their codes; if None, the
+            sorted levels of the data. A column may have levels that no row has.
 
     Examples:
         >>> import bregjax as bj
-        >>> x = [["red", "S"], ["red", "S"], ["blue", "S"], ["blue", "L"]]
-        >>> tree = bj.agglomerate(x, family=Categorical())
-        >>> print(tree.merge_costs)
-        [0. 1.386 3.636]
-        >>> Categorical().for_data(x).levels
+        >>> x = [["red", "S"], ["blue", "L"], ["blue", "S"]]
+        >>> family = bj.Categorical().for_data(x)
+        >>> print(family.levels)
         (('blue', 'red'), ('L', 'S'))
+        >>> print(family.as_rows(x))
+        [[1. 1.]
+         [0. 0.]
+         [0. 1.]]
     """
 
     levels: tuple[tuple[Hashable, ...], ...] | None = jax.tree.static(default=None)

@@ -1,4 +1,4 @@
-"""The same family for each column of the data, columns independent."""
+"""One family for each column of the data, columns independent."""
 
 from typing import Any, Self
 
@@ -26,31 +26,32 @@ __all__ = ["Columnwise"]
 class Columnwise(Family):
     """Independent columns, each of one family: ψ(θ) = Σ_j ψ₁(θ_j).
 
-    Write ψ₁, T and log h for one number; they are applied to every column. Conjugates
-    are then many systems of a few equations, and costs sums over columns, which is
-    faster than one ψ of all columns and keeps more digits.
+    Write ψ₁, T and log h for one number; they apply to every column. A conjugate is
+    then many systems of a few equations, and a cost a sum over columns, which is faster
+    than one ψ of all columns and keeps more digits.
 
     Args:
-        family: The family of one column, of rows that are single numbers.
+        family: The family of one column, whose observations are single numbers.
         dim: Number d of columns; taken from the data if None.
         params: Parameters of ψ₁ in each column, of the structure of `family.params`
             with a leading axis `[d]`; if None all columns share `family.params`. Costs
             differentiate with respect to them.
 
     Raises:
-        TypeError: If `family` is no `ExponentialFamily`.
+        TypeError: If `family` is not an `ExponentialFamily`.
         ValueError: If `params` is not of the structure of `family.params`, or its
             leading axes differ.
 
     Examples:
+        >>> import jax
         >>> import jax.numpy as jnp
+        >>> import bregjax as bj
         >>> def psi(theta, dispersion):  # negative binomial counts
         ...     return -dispersion * jnp.log(-jnp.expm1(theta))
-        >>> one = ExponentialFamily(psi, lambda x: x, -1.0, params=2.0)
-        >>> shared = Columnwise(one)
-        >>> own = Columnwise(one, params=jnp.array([1.0, 2.0, 5.0]))
-        >>> print(own.natural_to_mean(jnp.full(3, -1.0)).round(3))
-        [0.582 1.164 2.91 ]
+        >>> column = bj.ExponentialFamily(psi, lambda x: x, -1.0, params=2.0)
+        >>> family = bj.Columnwise(column, params=jnp.array([1.0, 2.0, 5.0]))
+        >>> print(jax.jit(family.natural_to_mean)(jnp.full(3, -1.0)))
+        [0.582 1.164 2.910]
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Columnwise(Family):
         (self.dim,) = sizes.pop()
 
     def tree_flatten_with_keys(self):
-        """Leaves: those of the family and the parameters by column."""
+        """Leaves: the family of a column, and the parameters by column."""
         keys = GetAttrKey("family"), GetAttrKey("params")
         children = self.family, self.params
         return list(zip(keys, children, strict=True)), self.dim
@@ -112,7 +113,7 @@ class Columnwise(Family):
         """The number of columns.
 
         Raises:
-            ValueError: If it is still to come from data.
+            ValueError: If `dim` is None.
         """
         if self.dim is None:
             raise ValueError(
@@ -222,7 +223,7 @@ class Columnwise(Family):
         return x[:, None] if x.ndim == 1 else x
 
     def _by_column(self, function: Any, *arguments: ArrayLike | PyTree) -> Any:
-        """A function of the family of a column and of what it has of each argument."""
+        """Map a function of the family of a column and of arguments over columns."""
 
         def in_column(params: PyTree, *arguments: Any) -> Any:
             one = self.family if params is None else self.family.with_params(params)

@@ -22,11 +22,19 @@ __all__ = ["Exponential"]
 class Exponential(VectorFamily):
     """Rows of d independent exponentials, p(x) = Π λ_i e^{−λ_i x_i}, λ = −θ.
 
-    ψ(θ) = −Σ log(−θ), T(x) = x, μ = −1/θ > 0, ψ*(μ) = −Σ (1 + log μ), the Itakura–Saito
-    divergence; +inf at μ_i = 0, so that zeros need smoothing.
+    ψ(θ) = −Σ log(−θ), T(x) = x, μ = −1/θ > 0, ψ*(μ) = −Σ (1 + log μ), whose divergence
+    is that of Itakura and Saito; ψ* = +inf at μ_i = 0, so that zeros need smoothing.
 
     Attributes:
         dim: d; taken from the data if None.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> family = bj.Exponential(dim=2)
+        >>> print(jax.jit(family.natural_to_mean)(jnp.array([-1.0, -2.0])))
+        [1.000 0.500]
     """
 
     dim: int | None = jax.tree.static(default=None)

@@ -26,19 +26,21 @@ class Gamma(PositiveFamily):
     """Rows of d independent gamma variables of shape k and rate r.
 
     θ = (k − 1, −r), T(x) = (log x, x), ψ(θ) = Σ log Γ(θ₁ + 1) − (θ₁ + 1) log(−θ₂). The
-    mean domain is log-mean < log mean; a single point lies on its boundary, where
+    mean domain is E log x < log E x; a single point lies on its boundary, where
     ψ* = +inf, and needs smoothing. Clusters hold means and the scatters
-    log E x − E log x, so that columns of any small variation keep their digits.
-    Invariant to the units of each column.
+    log E x − E log x, so that columns of any small variation keep their digits. Merge
+    costs do not depend on the units of columns.
 
     Attributes:
         dim: d; taken from the data if None.
 
     Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
         >>> import bregjax as bj
-        >>> x = np.array([[1.0], [1.1], [9.0]])
-        >>> print(bj.agglomerate(x, family=bj.Gamma()).cut(num_clusters=2))
-        [0 0 1]
+        >>> theta = jnp.array([1.0]), jnp.array([-2.0])  # shape 2, rate 2
+        >>> print(*jax.jit(bj.Gamma(dim=1).natural_to_mean)(theta))
+        [-0.270] [1.000]
     """
 
     dim: int | None = jax.tree.static(default=None)
@@ -82,9 +84,9 @@ class Gamma(PositiveFamily):
         *,
         start: tuple[Array, Array] | None = None,
     ) -> ConjugateSolution:
-        """ψ* by the shape k that solves log k − digamma(k) = log μ₂ − μ₁ =: s.
+        """ψ*(μ) = Σ k log k − k − log Γ(k) − k s − μ₁, at θ = (k − 1, −k / μ₂).
 
-        ψ*(μ) = Σ k log k − k − log Γ(k) − k s − μ₁, at θ = (k − 1, −k / μ₂).
+        The shape k solves log k − digamma(k) = s, with s = log μ₂ − μ₁ the scatter.
         """
         del start
         log_mean, average = mean
@@ -106,10 +108,10 @@ class Gamma(PositiveFamily):
 
     @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Adding:
-        """Lower each log by h²/2, h the normal-reference bandwidth of log x.
+        """Lower each log by h²/2, with h the normal-reference bandwidth of log x.
 
-        The centre (−h²/2, 0) is what blurring log x by h does to E log x at a given
-        mean, to first order; it does not depend on units.
+        Blurring log x by h at a given mean of x adds (−h²/2, 0) to E T, to first order,
+        whatever the units of the column.
         """
         bandwidth = log_bandwidth(x, weights)
         return adding((-(bandwidth**2) / 2, np.zeros(bandwidth.shape)))

@@ -33,7 +33,7 @@ _HINT = (
 
 
 class _GaussianFamily(VectorFamily):
-    """What the three share: base measure, leaves without spread, their smoothing."""
+    """Base measure, leaves and densities that all three Gaussian families share."""
 
     @property
     @abc.abstractmethod
@@ -72,7 +72,7 @@ class _GaussianFamily(VectorFamily):
 @register_pytree
 @dataclass(frozen=True)
 class Gaussian(_GaussianFamily):
-    """Gaussians with mean μ and covariance matrix Σ.
+    """Gaussians with a mean μ and a covariance matrix Σ.
 
     T(x) = (x, xxᵀ), θ = (Σ⁻¹μ, −½Σ⁻¹), which is overcomplete: only the symmetric part
     of θ₂ counts. With P = −(θ₂ + θ₂ᵀ), ψ(θ) = ½ θ₁ᵀP⁻¹θ₁ − ½ log det P, and
@@ -81,13 +81,22 @@ class Gaussian(_GaussianFamily):
 
     Attributes:
         dim: d; taken from the data if None.
-        roots: Whether clusters hold roots of their covariances too, for bandwidths h
-            far below the range s of the data: costs, and their derivatives by h, are
-            good to eps s / h, not to eps s² / h², and take several times as long.
-            (Derivatives by data stay as they are.) None for where it matters, and a
-            refusal where even roots have too few digits, if values are known: not
-            inside `jit`, `vmap` or `checkpoint`, where you say it yourself.
-        rooted: Whether it was found to matter; filled in, not to be given.
+        roots: Whether clusters hold roots of their covariances, too, for bandwidths h
+            far below the range s of the data: costs, and derivatives of costs by h, are
+            then good to eps s / h in place of eps s² / h², and take several times as
+            long. (Derivatives by data stay as they are.) None chooses roots where they
+            matter, and raises where even roots have too few digits; that needs known
+            values, so give True or False inside `jit`, `vmap` or `checkpoint`.
+        rooted: Whether roots were found to matter; filled in, not an argument.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> mean = jnp.array([1.0]), jnp.array([[5.0]])  # E x = 1, E xxᵀ = 4 + 1
+        >>> natural = jax.jit(bj.Gaussian(dim=1).mean_to_natural)(mean)
+        >>> print(natural[0], natural[1])
+        [0.250] [[-0.125]]
 
     References:
         Telgarsky and Dasgupta (2012), Examples 4.2 and 5.4 (`g-n`).
@@ -144,7 +153,7 @@ class Gaussian(_GaussianFamily):
         noise = 100 * d * eps
         size = jnp.sqrt(jnp.maximum(jnp.diagonal(second), 0))
         scale = jnp.where(size > 0, size, 1)
-        # In units where every E x_i² is 1 the rounding of Σ is that of numbers near 1.
+        # In units in which every E x_i² is 1, rounding of Σ is that of numbers near 1.
         units = jnp.outer(scale, scale)
         scaled = second / units
         symmetric = jnp.max(jnp.abs(scaled - scaled.T)) <= noise
@@ -154,7 +163,7 @@ class Gaussian(_GaussianFamily):
         whole = symmetric & jnp.all(jnp.isfinite(factor)) & jnp.all(pivots > 0)
         factor = jnp.where(whole, factor, eye)
         root = jax.scipy.linalg.solve_triangular(factor, eye, lower=True)
-        # Row i of |L⁻¹| adds up the roundings that pivot i is made of, relative to it.
+        # Pivot i is good to a few eps (Σ_j |L⁻¹|_ij)², relative to itself.
         worst = jnp.max(jnp.sum(jnp.abs(root), axis=1) ** 2)
         inside = whole & (4 * eps * worst < 1)
         finite = jnp.where(jnp.isfinite(covariance), covariance, 0)
@@ -189,7 +198,7 @@ class Gaussian(_GaussianFamily):
     def suited_to(
         self, rows: Array, smoothing: StatisticMap | None, weights: Array | None
     ) -> "Gaussian":
-        """With roots where they matter, unless told.
+        """Choose roots where they matter, unless `roots` says.
 
         Raises:
             PrecisionError: If a bandwidth is too far below the range of its column for
@@ -216,10 +225,18 @@ class DiagonalGaussian(_GaussianFamily):
     """Gaussians with a mean and a variance v in each coordinate.
 
     T(x) = (x, x²), θ = (μ/v, −1/(2v)), ψ(θ) = Σ −θ₁²/(4θ₂) − ½ log(−2θ₂),
-    ψ*(μ, E x²) = −½ Σ (1 + log v). Invariant to the units of each column.
+    ψ*(μ, E x²) = −½ Σ (1 + log v). Merge costs do not depend on the units of columns.
 
     Attributes:
         dim: d; taken from the data if None.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> mean = jnp.array([1.0]), jnp.array([5.0])  # mean 1, variance 4
+        >>> print(*jax.jit(bj.DiagonalGaussian(dim=1).mean_to_natural)(mean))
+        [0.250] [-0.125]
 
     References:
         Telgarsky and Dasgupta (2012), Example 5.4 (`dg-nd`).
@@ -284,11 +301,19 @@ class IsotropicGaussian(_GaussianFamily):
     """Gaussians with covariance v I, the variance v free in each cluster.
 
     T(x) = (x, ‖x‖²), θ = (μ/v, −1/(2v)), ψ(θ) = −‖θ₁‖²/(4θ₂) − (d/2) log(−2θ₂),
-    ψ*(μ, E‖x‖²) = −(d/2)(1 + log v). Where one known variance serves all clusters, that
-    is Ward's method: `SphericalGaussian`.
+    ψ*(μ, E‖x‖²) = −(d/2)(1 + log v). With one known variance for all clusters, see
+    `SphericalGaussian`, which is Ward's method.
 
     Attributes:
         dim: d; taken from the data if None.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> mean = jnp.array([1.0, 0.0]), jnp.array(9.0)  # E‖x‖² = 2 · 4 + 1
+        >>> print(*jax.jit(bj.IsotropicGaussian(dim=2).mean_to_natural)(mean))
+        [0.25 0.  ] -0.125
     """
 
     dim: int | None = jax.tree.static(default=None)
@@ -340,6 +365,7 @@ class IsotropicGaussian(_GaussianFamily):
 
 
 def _log_partition_1d(theta_squared: Array, half: Array, dim: int) -> Array:
+    """−‖θ₁‖²/(4θ₂) − (d/2) log(−2θ₂), elementwise; +inf for θ₂ ≥ 0."""
     inside = half < 0
     safe = jnp.where(inside, half, -0.5)
     psi = -theta_squared / (4 * safe) - 0.5 * dim * jnp.log(-2 * safe)
@@ -349,7 +375,7 @@ def _log_partition_1d(theta_squared: Array, half: Array, dim: int) -> Array:
 def _variance_conjugate(
     mu: Array, second: Array, mu_squared: Array, dim: int
 ) -> ConjugateSolution:
-    """ψ* of (μ, E x²) from the variances d v = E x² − μ² ."""
+    """ψ*(μ, E x²) from the variances v = (E x² − μ²) / d."""
     noise = 4 * jnp.finfo(mu.dtype).eps * mu_squared
     spread = second - mu_squared
     inside = spread > noise

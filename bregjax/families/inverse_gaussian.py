@@ -45,10 +45,12 @@ class InverseGaussian(PositiveFamily):
         Tweedie (1957), Statistical properties of inverse Gaussian distributions I.
 
     Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
         >>> import bregjax as bj
-        >>> x = np.array([[1.0], [1.1], [9.0]])
-        >>> print(bj.agglomerate(x, family=bj.InverseGaussian()).cut(num_clusters=2))
-        [0 0 1]
+        >>> mean = jnp.array([2.0]), jnp.array([0.75])  # E x = 2, E 1/x = 1/2 + 1/λ
+        >>> print(*jax.jit(bj.InverseGaussian(dim=1).mean_to_natural)(mean))
+        [-0.500] [-2.000]
     """
 
     dim: int | None = jax.tree.static(default=None)
@@ -70,7 +72,7 @@ class InverseGaussian(PositiveFamily):
         first, second = natural
         inside = (first < 0) & (second < 0)
         first, second = jnp.where(inside, first, -1), jnp.where(inside, second, -1)
-        # The roots apart: their product leaves the range of floats later.
+        # Two roots, because the product θ₁θ₂ may overflow where they do not.
         value = -2 * jnp.sqrt(-first) * jnp.sqrt(-second) - 0.5 * jnp.log(-2 * second)
         return jnp.sum(jnp.where(inside, value, jnp.inf))
 
@@ -116,11 +118,11 @@ class InverseGaussian(PositiveFamily):
 
     @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Adding:
-        """Raise each 1/x by h²/g, h the normal-reference bandwidth of log x.
+        """Raise each 1/x by h²/g, with h the normal-reference bandwidth of log x.
 
-        The centre (0, h²/g) with g the geometric mean of the column is what blurring
-        log x by h does to E 1/x at a given mean of g, to first order. It goes with the
-        units of the column as 1/x does.
+        g is the geometric mean of the column. Blurring log x by h where the mean of x
+        is g adds (0, h²/g) to E T, to first order. The amount changes with the units of
+        the column as 1/x does.
         """
         bandwidth = log_bandwidth(x, weights)
         logs = log_of_rows(x)

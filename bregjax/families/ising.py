@@ -18,6 +18,7 @@ from bregjax.smoothing import Mixing, bernstein_amount, mixing
 
 __all__ = ["Ising"]
 
+# 65,536 states; each node more doubles time and memory.
 _MAX_NODES = 16
 
 
@@ -28,12 +29,21 @@ class Ising(VectorFamily):
 
     T(x) = (1[x_i = a], 1[x_i = a, x_j = b]) for each node i, each edge (i, j) and each
     a, b ∈ {0, 1}: indicators that are linearly dependent, so that many θ give one
-    distribution. ψ(θ) = log Σ_x e^⟨T(x), θ⟩ by enumeration of the 2^d states. The mean
-    domain is the marginal polytope; ψ* is minus the entropy, finite on its faces.
+    distribution. ψ(θ) = log Σ_x e^⟨T(x), θ⟩ is a sum over all 2^d states. The mean
+    domain is the marginal polytope; ψ* is minus the entropy, finite on the faces of the
+    polytope.
 
     Attributes:
         edges: Pairs of nodes; all pairs if None.
         dim: d ≤ 16; taken from the data if None.
+
+    Examples:
+        >>> import jax
+        >>> import bregjax as bj
+        >>> family = bj.Ising(dim=2)
+        >>> nodes, edges = jax.jit(family.natural_to_mean)(family.natural_init)
+        >>> print(nodes[0], edges.shape)
+        [0.5 0.5] (1, 2, 2)
 
     References:
         Wainwright and Jordan (2008), Section 3.3 and Example 3.1.
@@ -95,7 +105,7 @@ class Ising(VectorFamily):
 
     @override
     def for_data(self, x: DataLike) -> Self:
-        """The family with `dim` set, and `edges` as tuples whatever they came as.
+        """The family with `dim` set, and `edges` as tuples of integers.
 
         Raises:
             ValueError: If `x` does not fit, or an edge names a node that is no column.
@@ -112,7 +122,7 @@ class Ising(VectorFamily):
 
     @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Mixing:
-        """Mix towards the uniform distribution by Bernstein's amount of a fair coin."""
+        """Mix with the uniform distribution, by Bernstein's amount of a fair coin."""
         size = x.shape[0] if weights is None else weights.sum()
         center = (
             np.full((self.known_dim, 2), 0.5),

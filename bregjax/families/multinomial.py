@@ -24,16 +24,25 @@ __all__ = ["Multinomial"]
 @register_pytree
 @dataclass(frozen=True)
 class Multinomial(VectorFamily):
-    """Rows of counts or proportions over n categories; overcomplete, θ and θ + c alike.
+    """Rows of counts or proportions over n categories.
 
-    ψ(θ) = log Σ e^θ, T(x) = x / Σx, μ on the simplex, ψ*(μ) = Σ μ log μ, finite on its
-    boundary. A row counts as one point of weight 1 with its proportions, however long;
-    pass weights=x.sum(1) to weigh rows by their length, which makes the merge cost the
-    multinomial log-likelihood lost. A one-hot row is a categorical observation, and
-    `log_prob` is per trial.
+    ψ(θ) = log Σ e^θ, T(x) = x / Σ x, μ on the simplex, ψ*(μ) = Σ μ log μ, finite on the
+    boundary. θ is overcomplete: θ + c gives the same distribution. A row is one point
+    of weight 1 at its proportions, whatever its total; pass weights=x.sum(1) to weight
+    rows by their totals, which makes the merge cost the multinomial log-likelihood
+    lost. A one-hot row is a categorical observation, and `log_prob` is per trial.
 
     Attributes:
         dim: n; taken from the data if None.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> family = bj.Multinomial(dim=2)
+        >>> mean = jax.jit(family.sufficient_statistics)(jnp.array([1.0, 3.0]))
+        >>> print(mean, jax.jit(family.mean_to_natural)(mean))
+        [0.250 0.750] [-1.386 -0.288]
     """
 
     dim: int | None = jax.tree.static(default=None)

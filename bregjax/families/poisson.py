@@ -26,10 +26,16 @@ class Poisson(VectorFamily):
     """Rows of d independent Poisson counts, p(x) = Π μ_i^{x_i} e^{−μ_i} / x_i!.
 
     ψ(θ) = Σ e^θ, T(x) = x, μ = e^θ > 0, ψ*(μ) = Σ μ log μ − μ, finite on the boundary
-    μ_i = 0: counts of zero need no smoothing. Real non-negative x are taken.
+    μ_i = 0: counts of zero need no smoothing. x may be any non-negative numbers.
 
     Attributes:
         dim: d; taken from the data if None.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> print(bj.Poisson(dim=2).natural_to_mean(jnp.array([0.0, 1.0])))
+        [1.000 2.718]
     """
 
     dim: int | None = jax.tree.static(default=None)

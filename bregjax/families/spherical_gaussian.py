@@ -31,6 +31,14 @@ class SphericalGaussian(VectorFamily):
     Attributes:
         variance: σ² > 0, a leaf.
         dim: d; taken from the data if None.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> family = bj.SphericalGaussian(variance=4.0, dim=1)
+        >>> print(jax.jit(family.mean_to_natural)(jnp.array([2.0])))
+        [0.500]
     """
 
     variance: ArrayLike = 1.0
