@@ -140,9 +140,9 @@ class ClusterModel(abc.ABC):
         return CostScreen(self)
 
     def host(self) -> HostModel | None:
-        """The model for calls from outside of compiled programs, for costs that solve.
+        """This model for calls from outside of compiled code, if costs need a solver.
 
-        None where compiled programs do well. Call it in the precision of the work.
+        None where compiled programs do well. Call `host` in the precision of the work.
         """
         return None
 

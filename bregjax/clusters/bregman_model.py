@@ -50,7 +50,7 @@ class BregmanModel(ClusterModel):
         dΔ = Σ_j w_j ⟨∇f(τ_j) − ∇f(c), dτ_j⟩ + Σ_j B_f(τ_j, c) dw_j
 
     where a coordinate counts 0 if both parts lie at the same boundary point of dom f,
-    and −inf or +inf if exactly one does and the slope of f is infinite there.
+    and −inf or +inf if exactly one part does and the slope of f is infinite there.
 
     Attributes:
         function: The convex function f on statistics.
@@ -102,12 +102,12 @@ class BregmanModel(ClusterModel):
     @property
     @override
     def reducible(self) -> bool:
-        """Whether f is a squared distance: unions then come no nearer to a third."""
+        """Whether f is a squared distance, the only f for which this is proven."""
         return _is_squared_distance(self.function)
 
     @override
     def screen(self, leaves: MeanState) -> Screen:
-        """The screen of f; of the cost itself where f has none."""
+        """The screen of f, or of the cost itself where f has no screen."""
         screen = screen_of(self.function, leaves)
         return super().screen(leaves) if screen is None else screen
 

@@ -79,7 +79,7 @@ class FullGaussianModel(ClusterModel):
         p_matrix, q_matrix = p[..., None, None], q[..., None, None]
         gap = a.moments.covariance - b.moments.covariance
         middle = p_matrix * a.moments.covariance + q_matrix * b.moments.covariance
-        # One chain of factorisations: several batched ones at once can deadlock on few
+        # One chain of factorisations: two batched ones at once can deadlock on few
         # cores (seen with jax 0.10.2).
         factor = jnp.linalg.cholesky(middle)
         eye = jnp.broadcast_to(
@@ -115,7 +115,7 @@ class VarianceModel(ClusterModel):
     """Clusters by Gaussians with a variance a coordinate, or one for all coordinates.
 
     With v_m = p v_a + q v_b, v = v_m + pq δ² the variance of the union, and the sum
-    over coordinates (one variance for all: times d),
+    over coordinates (d equal terms if all share one variance),
 
         Δ = ½ Σ [w log v − w_a log v_a − w_b log v_b]
           = ½ Σ [w log(1 + pq δ²/v_m) + w_a φ(v_a/v_m) + w_b φ(v_b/v_m)],
@@ -215,7 +215,7 @@ def leaf_factors(covariance: Array) -> Array:
         return jnp.linalg.cholesky(covariance)
     known = jax.lax.stop_gradient(covariance)
     first = jnp.linalg.cholesky(known[:1])
-    # In sequence, also if a transformation computes both branches.
+    # Keeps the factorisations in sequence where both branches are computed.
     first, known = jax.lax.optimization_barrier((first, known))
     factors = jax.lax.cond(
         jnp.all(known == known[:1]),

@@ -67,12 +67,13 @@ class Moments(CentredStatistics):
             small eigenvalues are lost in the rounding of Σ; None where Σ is enough.
 
     Examples:
+        >>> import jax
         >>> import jax.numpy as jnp
         >>> points = Moments(jnp.array([[0.0], [1e4]]), jnp.zeros((2, 1)), "diagonal")
-        >>> print(points.blurred(jnp.array(0.5)).covariance.ravel())
+        >>> print(jax.jit(points.blurred)(0.5).covariance.ravel())
         [0.25 0.25]
         >>> center = Moments(jnp.array([2.0]), jnp.array([1.0]), "diagonal")
-        >>> mixed = points.mixed(center, jnp.array(0.5))
+        >>> mixed = jax.jit(points.mixed)(center, 0.5)
         >>> print(mixed.mean[0], mixed.covariance[0])
         [1.] [1.5]
     """

@@ -8,7 +8,16 @@ from bregjax.families._landscape import Landscape, psi_gradients, psi_values
 
 __all__ = ["check_chords", "check_psi", "check_separable", "check_start"]
 
-_NULL = 1e-12  # a curvature below this share of its scale, times n, counts as 0
+# What counts as rounding in float64, as a share of the size of what is compared. The
+# faults that the tests look for are orders of magnitude larger.
+_NULL = 1e-12  # of a curvature, times n
+_BULGE = 1e-10  # by which ψ may lie above a chord
+_DESCENT = 1e-8  # by which a slope may decrease along a segment
+_NEGATIVE = 1e-6  # of a scaled eigenvalue of the Hessian
+_KINK = 1e-8  # by which slopes may change along a direction without curvature
+_COUPLED = 1e-9  # by which a slope may change with other coordinates
+_COEFFICIENT = 1e-6  # of a coefficient of an overcomplete direction
+
 _MOST_NAMED = 4  # overcomplete directions that a sentence names
 
 
@@ -79,11 +88,11 @@ def check_chords(family: Distribution, seen: Landscape) -> Finding:
             f"domain is not convex. {_CONVEX}",
         )
     size = np.abs(seen.values) + np.abs(next_value) + np.abs(middle)
-    bulge = middle - (seen.values + next_value) / 2 > 1e-10 * (size + 1e-3)
+    bulge = middle - (seen.values + next_value) / 2 > _BULGE * (size + 1e-3)
     next_slope = np.roll(seen.gradients, -1, axis=0)
     steps = np.einsum("kn,kn->k", next_slope - seen.gradients, b - a)
     terms = np.einsum("kn,kn->k", np.abs(next_slope), np.abs(b - a))
-    bulge |= steps < -1e-8 * terms
+    bulge |= steps < -_DESCENT * terms
     if bulge.any():
         return Finding(
             "convex",
@@ -101,12 +110,12 @@ def _check_convex(family: Distribution, seen: Landscape) -> Finding:
         return chords
     whole = seen.whole
     least = np.array([_scaled_eigh(h)[0].min() for h in seen.hessians[whole]])
-    if (least < -1e-6).any():
+    if (least < -_NEGATIVE).any():
         return Finding(
             "convex",
             passed=False,
             sentence=f"∇²ψ has a negative eigenvalue ({least.min():.2g} in units of "
-            f"its diagonal) at {np.sum(least < -1e-6)} of {len(least)} points. "
+            f"its diagonal) at {np.sum(least < -_NEGATIVE)} of {len(least)} points. "
             f"{_CONVEX}",
         )
     if not whole.all():
@@ -177,7 +186,7 @@ def _check_pieces(family: Distribution, seen: Landscape, null: np.ndarray) -> Fi
         slopes = np.asarray(psi_gradients(family, seen.points[0] + ends))
         change = np.abs(np.sum((slopes - seen.gradients[0]) * ends, axis=1))
         size = np.sum(np.abs(seen.gradients[0]) + np.abs(slopes), axis=1)
-        kinked = change > 1e-8 * size
+        kinked = change > _KINK * size
         if kinked.any():
             move = ends[np.argmax(kinked)]
             name = _combination(move / np.abs(move).max(), seen.names)
@@ -195,20 +204,22 @@ def _readable(basis: np.ndarray) -> np.ndarray:
         if lead == len(rows):
             break
         pivot = lead + int(np.argmax(np.abs(rows[lead:, column])))
-        if abs(rows[pivot, column]) < 1e-6:
+        if abs(rows[pivot, column]) < _COEFFICIENT:
             continue
         rows[[lead, pivot]] = rows[[pivot, lead]]
         rows[lead] /= rows[lead, column]
         others = np.arange(len(rows)) != lead
         rows[others] -= np.outer(rows[others, column], rows[lead])
         lead += 1
-    return np.where(np.abs(rows) < 1e-6, 0, rows)
+    return np.where(np.abs(rows) < _COEFFICIENT, 0, rows)
 
 
 def _combination(row: np.ndarray, names: tuple[str, ...]) -> str:
     """A linear combination in words: `θ[0] + θ[1] − 2 θ[2]`."""
     text = ""
-    terms = [(c, name) for c, name in zip(row, names, strict=True) if abs(c) > 1e-6]
+    terms = [
+        (c, name) for c, name in zip(row, names, strict=True) if abs(c) > _COEFFICIENT
+    ]
     for coefficient, name in terms[:8]:
         size = f"{abs(coefficient):.3g}"
         sign = "−" if coefficient < 0 else "+"
@@ -252,7 +263,7 @@ def check_separable(
     gap = np.abs(slopes - seen.gradients)
     size = np.abs(slopes) + np.abs(seen.gradients) + 1e-12
     known = np.isfinite(gap)
-    holds = not (keep & known & (gap > 1e-9 * size)).any()
+    holds = not (keep & known & (gap > _COUPLED * size)).any()
     if family.separable:
         return Finding(
             "separable",

@@ -38,7 +38,7 @@ def by_natural(
     statistics = ravel_pytree(family.sufficient_statistics(row))[0]
     flat = jax.vmap(lambda theta: ravel_pytree(theta)[0])(natural)
     base = family.log_base_measure(row)
-    # Of finite θ nothing is masked: T = 0 still has the derivative θ.
+    # Only infinite θ are masked: a finite θ is the derivative by T, also at T = 0.
     idle = (statistics[None] == 0) & jnp.isinf(flat)
     value = jnp.sum(statistics[None] * jnp.where(idle, 0, flat), axis=-1) - psi
     return jnp.where(jnp.isneginf(base), -jnp.inf, value + base)

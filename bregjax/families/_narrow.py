@@ -77,7 +77,7 @@ def needs_roots(
 def least_bandwidth(rows: Array) -> np.ndarray:
     """The least bandwidth of each column that `needs_roots` does not refuse, `[d]`."""
     eps = float(jnp.finfo(jnp.result_type(float)).eps)
-    return 1.01 * _least(_half_range(rows), eps)  # not so near as to round below
+    return 1.01 * _least(_half_range(rows), eps)  # a margin for rounding
 
 
 def _least(half_range: np.ndarray, eps: float) -> np.ndarray:

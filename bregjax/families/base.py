@@ -175,8 +175,8 @@ class Family(DataModel):
     def kl_divergence(self, natural_p: PyTree, natural_q: PyTree) -> Array:
         """KL(p, q) = B_ψ(θ_q, θ_p) in nats, scalar, without cancellation.
 
-        If natural parameters are infinite (a probability or a rate of 0) and ψ* has a
-        closed form, computed from means as B_ψ*(μ_p, μ_q): +inf where p gives a
+        Where natural parameters are infinite (a probability or a rate of 0) and ψ* has
+        a closed form, the value comes from means, B_ψ*(μ_p, μ_q): +inf where p gives a
         positive probability to what q rules out. The derivatives are then the limits of
         ⟨μ_q − μ_p, dθ_q⟩ + ⟨∇²ψ(θ_p) (θ_p − θ_q), dθ_p⟩: 0 by an infinite entry of θ_p,
         ±inf by a finite entry of θ_p where that of θ_q is infinite.
@@ -274,7 +274,7 @@ def inner(statistics: PyTree, natural: PyTree) -> Array:
     """⟨T, θ⟩ over a pytree, with 0 · ±inf = 0."""
 
     def product(t, theta):
-        # Of finite θ nothing is masked: T = 0 still has the derivative θ.
+        # Only infinite θ are masked: a finite θ is the derivative by T, also at T = 0.
         idle = (t == 0) & jnp.isinf(theta)
         return jnp.sum(t * jnp.where(idle, 0, theta))
 

@@ -73,7 +73,7 @@ class Categorical(Family):
         """The number of levels of each column.
 
         Raises:
-            ValueError: If the levels are still to come from data.
+            ValueError: If `levels` is None.
         """
         if self.levels is None:
             raise ValueError(
@@ -104,7 +104,7 @@ class Categorical(Family):
 
     @override
     def log_base_measure(self, x: Array) -> Array:
-        """0; −inf where a number is no code."""
+        """0; −inf where a number is not a code."""
         x = jnp.asarray(x, dtype=float)
         codes = (x == jnp.round(x)) & (x >= 0) & (x < np.array(self.sizes))
         return jnp.where(jnp.all(codes), 0.0, -jnp.inf)
@@ -148,7 +148,7 @@ class Categorical(Family):
         """The family with its levels, as tuples.
 
         Raises:
-            ValueError: If `x` is no table, or of another number of columns than
+            ValueError: If `x` is not a table, or of another number of columns than
                 `levels`, or if levels are empty, repeated, or unknown where `x` is
                 traced.
         """

@@ -24,7 +24,7 @@ __all__ = ["Dirichlet", "check_digits"]
 
 # How far the sum of a row may be from 1: as rounding parts to six digits makes it.
 _SUM_ERROR = 1e-5
-# Roundings of μ up to which Σ e^{μ_i} is 1.
+# Σ e^{μ_i} counts as 1 if it differs from 1 by at most so many roundings of μ.
 _EDGE = 4
 # The most rounding of the cost of a row, in nats, under the default smoothing.
 _LEAST_DIGITS = 1e-6

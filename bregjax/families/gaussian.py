@@ -180,7 +180,7 @@ class Gaussian(_GaussianFamily):
 
     @override
     def cluster_model(self) -> FullGaussianModel | RootedGaussianModel:
-        """Clusters by relative covariances, with roots of them where these matter."""
+        """Clusters by relative covariances, which hold roots where roots matter."""
         return RootedGaussianModel() if self._has_roots else FullGaussianModel()
 
     @override

@@ -27,8 +27,8 @@ class Laplace(VectorFamily):
 
     p(x) = Π λ_i e^{−λ_i |x_i − a_i|} / 2, λ = −θ. The distances T(x) = |x − a| are
     exponential variables: ψ(θ) = −Σ log(−θ), μ = −1/θ > 0 is the mean distance,
-    ψ*(μ) = −Σ (1 + log μ), log h(x) = −d log 2. A cluster holds rows equally far from
-    a, on either side: errors, differences or returns of one size. ψ* = +inf at
+    ψ*(μ) = −Σ (1 + log μ), log h(x) = −d log 2. A cluster holds rows about equally
+    far from a, on either side: errors, differences or returns of one size. ψ* = +inf at
     x_i = a_i, so that rows need smoothing.
 
     Attributes:

@@ -26,6 +26,9 @@ __all__ = ["merge_cost_of"]
 # so many roundings of the terms: the difference is no better than that. At half, right
 # iterates may fail by rounding, and the difference stands; at double, wrong ones pass.
 _AGREEMENT = 16
+# A Newton step from the last iterate that is longer than this says that θ runs away to
+# a boundary: there steps stay near 1, while at a solution they vanish.
+_RUNAWAY = 0.1
 
 
 def _displacements(a: NaturalState, b: NaturalState) -> tuple[Array, Array]:
@@ -104,12 +107,12 @@ def _at_edge(family: Potential, state: NaturalState) -> Array:
     gradient = jax.grad(flat_psi(family))
 
     def runaway(theta, mean):
-        """Whether a Newton step from the last iterate is longer than 0.1, about."""
+        """Whether a Newton step from the last iterate may still be long."""
         finite = jnp.isfinite(theta)
         theta = jnp.where(finite, theta, 0)
         mu, variance = jax.jvp(gradient, (theta,), (jnp.ones_like(theta),))
         rounding = jnp.finfo(mu.dtype).eps * (jnp.abs(mu) + jnp.abs(mean))
-        return ~finite | (jnp.abs(mean - mu) + rounding >= 0.1 * variance)
+        return ~finite | (jnp.abs(mean - mu) + rounding >= _RUNAWAY * variance)
 
     boundary = (state.result == Result.BOUNDARY)[..., None]
     return boundary & vectorize(runaway, state.natural, state.mean)

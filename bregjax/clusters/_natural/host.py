@@ -30,6 +30,9 @@ _NUMBERS = 2**22
 # How many numbers the means of pairs hold whose dual costs one call evaluates, and the
 # fewest and most pairs of a call.
 _ENTRIES, _FEWEST, _MOST = 4096, 16, 256
+# Costs from values stand where their rounding is at most a share eps^0.6 of the cost,
+# 4e-10 in float64; else the dual form, which takes longer, is evaluated.
+_CLOSE = 0.6
 
 
 # A NaturalState of NumPy arrays.
@@ -39,7 +42,7 @@ HostState = Any
 class NaturalHost(HostModel):
     """The host model of `NaturalModel`, or of `ColumnsModel` if columns are given.
 
-    Of d columns, states have the axes `[k, d]`, and costs are sums over columns.
+    With d columns, states have the axes `[k, d]`, and costs are sums over columns.
 
     A cost to search by is w_a ψ*(τ_a) + w_b ψ*(τ_b) − w ψ*(c) for pairs far apart, and
     the dual form (`merge_cost_of`) for pairs so close that rounding of the values is
@@ -153,7 +156,7 @@ class NaturalHost(HostModel):
         total = (
             costs if self._columns is None else np.mean(costs, axis=1, keepdims=True)
         )
-        close = np.flatnonzero(~(noise <= self._eps**0.6 * total))
+        close = np.flatnonzero(~(noise <= self._eps**_CLOSE * total))
         if len(close):
             near = [rows_of(_flat(state), close) for state in (a, b, union)]
             column = self._column_of(costs.shape)[close]

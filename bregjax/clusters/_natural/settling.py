@@ -134,7 +134,7 @@ def _inverse_products(
 ) -> Array:
     """(∇²ψ)⁺ r at solutions θ, `[p, n]`.
 
-    Apart from `_residuals`, in programs of its own: derivatives of costs do not go
+    Runs in programs of its own, apart from `_residuals`: derivatives of costs do not go
     through θ, and need not wait for a factorisation of every Hessian.
     """
     if family.separable:

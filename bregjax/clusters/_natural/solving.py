@@ -51,7 +51,7 @@ _WIDEST = 256
 _CAREFUL_LANES = 8
 _MOST_THREADS = 4
 # Where the careful solver starts again after it stalled: at this share of the way from
-# its first start to the last iterate, which is in the domain and near the start.
+# its first start to the last iterate. That point is in the domain, near the start.
 _ONWARDS = 1 / 64
 # Names of primitives that call LAPACK.
 _FACTORISATION = re.compile(
@@ -139,7 +139,7 @@ class Solver:
         table[:n], table[n : 2 * n], table[-1] = means.T, starts.T, 1
         if self.structure.width <= _WIDEST:
             left = self._advance(table, value, column, left, _STEPS, settled=settled)
-            # An iterate far out may see no curvature: again, from the family's start.
+            # Far out ψ may have no curvature left: again, from the family's start.
             table[n:-1, left], table[-1, left] = 0, 1
             table[n : 2 * n, left] = self.start[:, None]
             left = self._advance(table, value, column, left, _STEPS, settled=settled)

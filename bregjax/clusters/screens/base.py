@@ -31,10 +31,11 @@ class Screen(abc.ABC):
         >>> import bregjax as bj
         >>> model = bj.SphericalGaussian().cluster_model()
         >>> states = model.leaves(jnp.array([[0.0], [2.0], [3.0]]), jnp.ones(3))
-        >>> screen = model.screen(states)
-        >>> features = screen.features(states, jnp.float32)
-        >>> bounds = jax.jit(lambda rows: screen.against(rows)(rows))(features)
-        >>> print(bounds[0, 1:].round(3))
+        >>> def bounds(states):
+        ...     screen = model.screen(states)
+        ...     features = screen.features(states, jnp.float32)
+        ...     return screen.against(features)(features)
+        >>> print(jax.jit(bounds)(states)[0, 1:].round(3))
         [1.   2.25]
     """
 

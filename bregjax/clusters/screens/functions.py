@@ -162,8 +162,8 @@ class EntropyScreen(Screen):
     The closer bounds are the cost itself, less its rounding. Means are measured in one
     unit u for all columns, which makes the three terms of the cost smaller, so that
     less cancels. c log(c/u) is good to a few roundings of c (1 + |log(c/u)|), and with
-    φ(x) = x log x − x + 1 that is at most c + u φ(c/u) + |c − u|: convex in c, so at
-    most the same of a and of b, averaged.
+    φ(x) = x log x − x + 1 that is at most c + u φ(c/u) + |c − u|. This is convex in c,
+    and so at most the average of its values at a and b.
 
     Attributes:
         unit: u, the mean of all means.

@@ -31,9 +31,9 @@ class DiagonalScreen(Screen):
     which the means differ by 2. The variances of the union are 1 + ¼ · 2² = 2, their
     product 2⁸ = 256, and the cost ½ [2 log 256 − 0 − 0] = 5.545 takes one logarithm.
 
-    Rounding makes means m in units of u wrong by eps |m|, and log v by at most
-    2 eps (|m_a| / √v_a + |m_b| / √v_b), as v ≥ p v_a + pq δ²; four times that is taken
-    off.
+    Rounding makes means m in units of u wrong by eps |m|. That moves log v by at most
+    2 eps (|m_a| / √v_a + |m_b| / √v_b), as v ≥ p v_a + pq δ²; four times as much is
+    taken off.
 
     Attributes:
         centre: Subtracted from means, `[1, n]`.
