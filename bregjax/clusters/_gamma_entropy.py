@@ -4,13 +4,16 @@ With s = log E x − E log x and k the shape that solves log k − digamma(k) = 
 
     G(s) = k s − (k log k − k − log Γ(k)),   G'(s) = k,
 
-is concave and increasing, and ψ*(μ₁, μ₂) = −G(s) − μ₁. Its slope in u = log s, which is
-k s, goes from ½ (s → 0, a normal distribution) to 1 (s → ∞). So does that of
+is concave and increasing, and ψ*(μ₁, μ₂) = −G(s) − μ₁. The slope of G in u = log s is
+k s and goes from ½ (s → 0, a normal distribution) to 1 (s → ∞). So does the slope of
 
     g(s) = G₀ + ½ log(s (1 + s/3)),   G₀ = ½ (1 + log 4π),
 
-which agrees with G to order s³ at 0 and goes as G does at ∞: the rest E = G − g runs
-from 0 to −0.2162, and three tables of u hold E, E' and η = −s² E''(s).
+which agrees with G to order s³ at 0 and up to a constant at ∞: the rest E = G − g runs
+from 0 to −0.2162, and three tables in u hold E, E' and η = −s² E''(s).
+
+Example: the scatter 0.2438 has k = 2.203, G = 1.09870 and g = 1.09888, and the rest is
+E = −0.00017.
 """
 
 import functools
@@ -33,12 +36,13 @@ __all__ = [
     "shape_of_scatter",
 ]
 
-# Outside, E is as constant as float64 can tell: s³ / 60 below, log(s) / s above.
+# Range of the tables in u = log s. Outside of it E is constant to rounding of float64:
+# it changes as s³ / 60 below, and as log(s) / s above.
 _LOW, _HIGH = -12.0, 44.0
-# With which the tables are good to 2e-16; see `largest_error`.
+# Pieces and degree with which the tables are good to 2e-16; see `largest_error`.
 _COUNT, _DEGREE = 224, 9
-# Recurrences go up by so much, to where the asymptotic series of digamma and log Γ with
-# these numbers B_2n / 2n are good to the last bit of extended precision.
+# Recurrences raise k by so much, to where the asymptotic series of digamma and log Γ
+# with the numbers B_2n / 2n of _SERIES are good to the last bit of extended precision.
 _SHIFT = 16
 _SERIES = (
     (1, 12),
@@ -54,20 +58,21 @@ _NEWTON_STEPS = 6
 
 _G_0 = 0.5 * (1 + float(np.log(4 * np.pi)))
 
-# Scatters that differ by less than that share have remainders by a Gauss rule of four
-# nodes, good to 2e-16; beyond, E cancels by a factor of up to 100.
+# Remainders between scatters that differ by less than this share come from a Gauss rule
+# of four nodes, good to 2e-16; beyond it from differences of E, in which a factor of up
+# to 100 cancels. At double the rule is less exact, at half more digits cancel.
 _NEAR = 0.1
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 
 
-# --- In NumPy, to rounding: what the tables are made of -------------------------------
+# --- Values of the tables, in NumPy, to rounding --------------------------------------
 
 
 def _shape_facts(k: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """s = log k − digamma(k), −ds/dk, and log Γ(k) less Stirling's formula.
+    """s = log k − digamma(k), −ds/dk, and t = log Γ(k) less Stirling's formula.
 
-    By recurrences from k + 16, all of whose terms are positive:
+    By recurrences down from k + 16, all of whose terms are positive:
 
         s(k) = s(k+1) + z − log(1 + z), z = 1/k,
         t(k) = t(k+1) + (k + ½) log(1 + z) − 1.
@@ -105,8 +110,8 @@ def _shape_by_newton(s: np.ndarray) -> np.ndarray:
     """The k > 0 with log k − digamma(k) = s, elementwise, for s > 0.
 
     Newton's method on 1/k (Minka, "Estimating a gamma distribution", 2002), which
-    converges in four steps from its start at every s; the last one in the precision
-    of s.
+    converges in four steps from its start at every s; the last step is made in the
+    precision of s.
     """
 
     def step(k: np.ndarray, s: np.ndarray) -> np.ndarray:
@@ -125,7 +130,7 @@ def _shape_by_newton(s: np.ndarray) -> np.ndarray:
 def rest_of_entropy(u: np.ndarray) -> np.ndarray:
     """E, E' and η at u = log s `[k]`, `[3, k]`; in extended precision if there is one.
 
-    A machine without it has them to 2e-15 rather than 1e-18.
+    To 1e-18 in extended precision, to 2e-15 without it.
     """
     s = np.exp(np.asarray(u, np.longdouble))
     k = _shape_by_newton(s)
@@ -138,19 +143,19 @@ def rest_of_entropy(u: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def rest_tables() -> tuple[Pieces, ...]:
-    """E, E' and η by pieces."""
+    """The tables of E, E' and η, polynomials by pieces."""
     return fit_pieces(rest_of_entropy, _LOW, _HIGH, count=_COUNT, degree=_DEGREE)
 
 
 @functools.cache
 def screening_rates() -> tuple[np.ndarray, np.ndarray]:
-    """Knots of log s and rates c for which G − ½ log(s (1 + c s)) is concave below.
+    """Knots of log s and rates c for which G − ½ log(s (1 + c s)) is concave up to s.
 
-    It is concave and increasing up to s where, at all scatters up to there,
+    That function is concave and increasing up to a knot if, at all scatters s up to it,
 
-        ½ (c s / (1 + c s))² ≤ −s² G''(s) − ½,   ½ c s / (1 + c s) ≤ s G'(s) − ½;
+        ½ (c s / (1 + c s))² ≤ −s² G''(s) − ½,   ½ c s / (1 + c s) ≤ s G'(s) − ½.
 
-    rates are the largest such ones, less a thousandth, and fall from 1/3 to 0.
+    Rates are the largest such c, less a thousandth, and decrease from 1/3 to 0.
     """
     u = np.linspace(-6, 30, 1441)
     _, rise, bend = rest_of_entropy(u).astype(float)
@@ -158,11 +163,11 @@ def screening_rates() -> tuple[np.ndarray, np.ndarray]:
     share = s / (3 + s)
     share = np.minimum(2 * rise + share, np.sqrt(2 * bend + share**2))
     rates = np.minimum(share / (s * (1 - share)), 1 / 3)
-    # Half a thousandth for what may happen between two knots.
+    # Half of the thousandth allows for scatters between two knots.
     return u, 0.999 * np.minimum.accumulate(rates)
 
 
-# --- In JAX: by the tables ------------------------------------------------------------
+# --- Functions from the tables, in JAX ------------------------------------------------
 
 
 @jax.custom_jvp
@@ -227,14 +232,15 @@ def _along(y: Array, length: Array, weigh) -> Array:
 def entropy_remainder(s: Array, y: Array, delta: Array) -> Array:
     """G(y) + k(y) (s − y) − G(s) ≥ 0, elementwise, without cancellation.
 
-    That of g is ½ φ(s/y) + ½ φ((3+s)/(3+y)), φ(r) = r − 1 − log r; that of E, where s
-    and y are near, is the integral of (s/t − 1) η(log t) over log t from y to s.
+    The remainder of g, ½ φ(s/y) + ½ φ((3+s)/(3+y)) with φ(r) = r − 1 − log r, plus the
+    remainder of E: where s and y are near, the integral of (s/t − 1) η(log t) over
+    log t from log y to log s.
 
     Args:
-        s: A scatter, positive.
-        y: Another.
-        delta: s − y, as it is known better than s and y tell where they are near, and
-            no third variable. Where they are far, s is known better than y + delta.
+        s: Scatters, positive.
+        y: Scatters to expand about, positive.
+        delta: s − y with all its digits, used where s and y are near; no variable of
+            its own to derivatives.
     """
     near = jnp.abs(delta) < _NEAR * y
     small = log_ratio(y, jnp.where(near, delta, 0))

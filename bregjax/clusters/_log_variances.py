@@ -1,8 +1,9 @@
-"""Σ log v of the unions of all pairs of diagonal Gaussians, a logarithm for several v.
+"""Σ log v of the unions of all pairs of diagonal Gaussians, with few logarithms.
 
-Costs of all pairs are mostly logarithms. A product of variances takes one for eight of
-them, and cannot leave the range of numbers where mantissas are multiplied and exponents
-added: log(6 · 10) = log(1.5 · 1.25) + (2 + 3) log 2, by 6 = 1.5 · 2², 10 = 1.25 · 2³.
+Most of the time of costs of all pairs goes into logarithms. The product of eight
+variances takes one logarithm, and cannot overflow if mantissas are multiplied and
+exponents added. Example: 6 = 1.5 · 2² and 10 = 1.25 · 2³, so that
+log(6 · 10) = log(1.5 · 1.25) + (2 + 3) log 2.
 """
 
 import functools
@@ -17,16 +18,16 @@ from bregjax.clusters.moments import Moments
 
 __all__ = ["pays", "sums_of_logs"]
 
-# Variances that share a logarithm.
+# How many variances share a logarithm: mantissas below 2 have a product below 2⁸.
 _TOGETHER = 8
-# Bits of the mantissa, and the exponent of one.
+# Bits of the mantissa, and the biased exponent of 1.
 _LAYOUT = {"float32": (23, 127), "float64": (52, 1023)}
 
 
 def pays(num_rows: int, dim: int) -> bool:
     """Whether `sums_of_logs` is faster than a logarithm a coordinate.
 
-    One row of many columns spends more time on laying their coordinates side by side.
+    Not for a single row of many columns: transposing those takes longer.
     """
     return dim <= _TOGETHER or num_rows > 1
 
@@ -34,7 +35,7 @@ def pays(num_rows: int, dim: int) -> bool:
 def sums_of_logs(w_a: Array, a: Moments, w_b: Array, b: Moments) -> Array:
     """Σ log(p v_a + q v_b + pq δ²) over coordinates, for all pairs, `[k, m]`.
 
-    NaN where a variance is no positive normal number.
+    NaN where a variance is not a positive normal number.
 
     Args:
         w_a: Weights `[k]`.
@@ -74,7 +75,7 @@ def sums_of_logs(w_a: Array, a: Moments, w_b: Array, b: Moments) -> Array:
 
 
 def _split(x: Array, bits: int, one: int) -> tuple[Array, Array]:
-    """Mantissas from 1 to 2 and exponents, `one` too large, of normal numbers > 0."""
+    """Mantissas in [1, 2) and biased exponents of positive normal numbers."""
     kind = jnp.int64 if x.dtype == jnp.float64 else jnp.int32
     word = jax.lax.bitcast_convert_type(x, kind)
     mantissa = (word & ((1 << bits) - 1)) | (one << bits)
@@ -82,6 +83,6 @@ def _split(x: Array, bits: int, one: int) -> tuple[Array, Array]:
 
 
 def _in_groups(x: Array, width: int, fill: float) -> Array:
-    """Coordinates first, in groups, `[m, d]` to `[groups, width, m]`."""
+    """Coordinates in groups, padded with `fill`: `[m, d]` to `[groups, width, m]`."""
     rows = jnp.pad(x.T, ((0, -x.shape[1] % width), (0, 0)), constant_values=fill)
     return rows.reshape(-1, width, x.shape[0])

@@ -1,4 +1,4 @@
-"""Clusters as a commutative monoid with a cost: all that an engine knows of them."""
+"""The protocol of cluster models: states, their unions, and what unions cost."""
 
 import abc
 import math
@@ -15,40 +15,52 @@ __all__ = ["ClusterModel"]
 
 
 class ClusterModel(abc.ABC):
-    """What a cluster is, how two unite, and what that costs.
+    """A cluster model: states of clusters, their unions, and the costs of merges.
 
     A state is a pytree of arrays with one leading cluster axis `[k, ...]`; only the
     model looks inside. All operations on two clusters broadcast over leading axes, so
     that `merge_cost(a[:, None], b[None, :])` gives all pairs.
 
-    A model gives the additive part of a union (`pool`), what follows from it and is
-    worth keeping (`settle`: a log-determinant, the solution of a conjugate), and the
-    cost of a merge (`cost`). `union` and `merge_cost` are made of these; who has many
-    unions at hand pools first and settles all at once.
+    A model gives the additive part of a union (`pool`), what follows from that part and
+    is worth keeping (`settle`: a log-determinant, the solution of a conjugate), and the
+    cost of a merge (`cost`). `union` and `merge_cost` are made of these three; code
+    that has many unions at hand pools each and settles all of them at once.
 
-    Contract, up to rounding: `union` is commutative and associative, `merge_cost` is
+    Contract, up to rounding: `union` is commutative and associative; `merge_cost` is
     symmetric, at least 0, and 0 between equal clusters (Proposition 3.8 with a
     relatively differentiable function).
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> model = bj.SphericalGaussian().cluster_model()
+        >>> states = model.leaves(jnp.array([[0.0], [2.0], [3.0]]), jnp.ones(3))
+        >>> print(jax.jit(model.cross_cost)(states, states))
+        [[0.   1.   2.25]
+         [1.   0.   0.25]
+         [2.25 0.25 0.  ]]
     """
 
     @abc.abstractmethod
     def leaves(self, statistics: PyTree, weights: Array) -> PyTree:
-        """States `[m]` of single points from statistics `[m, ...]`, weights `[m]`."""
+        """States `[m]` of points, from statistics `[m, ...]` and weights `[m]`."""
 
     @abc.abstractmethod
     def pool(self, a: PyTree, b: PyTree) -> PyTree:
-        """State of the union of disjoint clusters, to be settled."""
+        """State of the union of disjoint clusters, still to be settled."""
 
     def settle(self, state: PyTree) -> PyTree:
-        """Fill in what follows from the additive part; nothing by default."""
+        """Fill in what follows from the additive part of a state; default: nothing."""
         return state
 
     def pool_along(self, merges: Merges, leaves: PyTree) -> PyTree:
-        """States of all nodes of a tree, to be settled: leaves first, then unions.
+        """States of all nodes of a tree, still to be settled: leaves, then unions.
 
-        Merge by merge, here: in reverse mode that keeps a copy of all states for each
-        merge. A model whose state adds up or averages says so by `Merges.sum` and
-        `Merges.average`, whose derivatives take memory for the nodes alone.
+        This default pools merge by merge: in reverse mode it keeps a copy of all states
+        for each merge. A model whose states are sums or averages overrides it with
+        `Merges.sum` and `Merges.average`, whose derivatives take memory for the nodes
+        alone.
 
         Args:
             merges: The tree.
@@ -81,20 +93,20 @@ class ClusterModel(abc.ABC):
         return self.cost(a, b, self.union(a, b))
 
     def pair_size(self, state: PyTree) -> int:
-        """Numbers that the cost of one pair works on; engines size tiles by it."""
+        """How many numbers the cost of one pair works on, to size tiles by."""
         leaves = jax.tree.leaves(state)
         return sum(math.prod(leaf.shape[1:]) for leaf in leaves)
 
     @abc.abstractmethod
     def result(self, state: PyTree) -> Array:
-        """A `Result` code a cluster `[k]`: CONVERGED where its cost is finite."""
+        """Codes of `Result`, `[k]`: CONVERGED where the cost of a cluster is finite."""
 
     @property
     def solves(self) -> bool:
-        """Whether `settle` solves for what it fills in, see `host`.
+        """Whether `settle` runs an iterative solver; see `host`.
 
-        Such a model is quick where values are known and the program of a solve is not
-        made part of another: with pooling and costs under `jit`, and solves between.
+        Compiling a solver into a larger program is slow. Such a model is quick where
+        `settle` is called with known values, between compiled pooling and costs.
         """
         return False
 
@@ -102,8 +114,9 @@ class ClusterModel(abc.ABC):
     def reducible(self) -> bool:
         """Whether Δ(a ∪ b, c) ≥ min(Δ(a, c), Δ(b, c)) where a, b are mutually nearest.
 
-        Then merging mutually nearest pairs in any order is greedy. Of Bregman costs
-        those of squared distances alone are known to be so; claim it with a proof.
+        Then merging mutually nearest pairs in any order gives the greedy tree. Of
+        Bregman costs only squared distances are known to be reducible; return True only
+        with a proof.
         """
         return False
 
@@ -114,44 +127,44 @@ class ClusterModel(abc.ABC):
 
     @property
     def screened(self) -> bool:
-        """Whether the bounds of `screen` take much less time than costs."""
+        """Whether the bounds of `screen` are much cheaper than costs."""
         return True
 
     def screen(self, leaves: PyTree) -> Screen:
         """Lower bounds of the costs between these leaves and unions of them.
 
-        The cost itself, where nothing cheaper is known; a matrix product, a marginal or
-        a table make an engine fast. Works under `jit`.
+        The cost itself, unless a model knows cheaper bounds, such as a matrix product,
+        a marginal or a table: these make an engine fast. Works under `jit`.
         """
         del leaves
         return CostScreen(self)
 
     def host(self) -> HostModel | None:
-        """The same from outside of compiled programs, where costs are solved for.
+        """This model for calls from outside of compiled code, if costs need a solver.
 
-        None where compiled programs do. To be called in the precision of the work.
+        None where compiled programs do well. Call `host` in the precision of the work.
         """
         return None
 
     def cross_cost(self, a: PyTree, b: PyTree) -> Array:
         """Merge costs of all pairs, `[k, m]` from states `[k]` and `[m]`.
 
-        A faster kernel than `merge_cost` may replace this; engines search with it,
-        while the costs that are reported come from `merge_cost`.
+        Engines search with these; the costs that they report come from `merge_cost`. A
+        model may override this with a kernel that is faster and less exact.
         """
         rows = jax.tree.map(lambda leaf: leaf[:, None], a)
         columns = jax.tree.map(lambda leaf: leaf[None, :], b)
         return self.merge_cost(rows, columns)
 
     def cross_noise(self, state: PyTree) -> Array:
-        """What rounding adds to `cross_cost` for each of its clusters, about, `[k]`.
+        """Rounding that each cluster adds to its `cross_cost`, about, in nats, `[k]`.
 
-        0 where that is `merge_cost`.
+        0 where `cross_cost` is `merge_cost`.
         """
         return jnp.zeros(jax.tree.leaves(state)[0].shape[0])
 
 
 def _with_room(leaves: Array, merges: Merges) -> Array:
-    """Rows for the unions, behind those of the leaves."""
+    """Append a row for each union to the rows of the leaves."""
     room = jnp.broadcast_to(leaves[:1], (len(merges.children), *leaves.shape[1:]))
     return jnp.concatenate([leaves, room])

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._numerics import scale_tangent
 from bregjax._pytree import register_pytree
@@ -21,7 +22,12 @@ __all__ = ["BregmanModel", "MeanState", "divergences_from"]
 @register_pytree
 @dataclass(frozen=True)
 class MeanState:
-    """Clusters by weight `[k]` and weighted mean of their statistics `[k, ...]`."""
+    """States that hold a weight and a mean.
+
+    Attributes:
+        weight: `[k]`.
+        mean: Weighted means of statistics, `[k, ...]`.
+    """
 
     weight: Array
     mean: Array
@@ -44,66 +50,80 @@ class BregmanModel(ClusterModel):
         dΔ = Σ_j w_j ⟨∇f(τ_j) − ∇f(c), dτ_j⟩ + Σ_j B_f(τ_j, c) dw_j
 
     where a coordinate counts 0 if both parts lie at the same boundary point of dom f,
-    and −inf or +inf if exactly one does and the slope of f is infinite there.
+    and −inf or +inf if exactly one part does and the slope of f is infinite there.
 
     Attributes:
         function: The convex function f on statistics.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> from bregjax.convex import NegativeEntropy
+        >>> model = BregmanModel(NegativeEntropy())
+        >>> a = model.leaves(jnp.array([[0.0, 4.0]]), jnp.ones(1))
+        >>> b = model.leaves(jnp.array([[2.0, 2.0]]), jnp.ones(1))
+        >>> print(jax.jit(model.merge_cost)(a, b))
+        [1.726]
     """
 
     function: ConvexFunction
 
+    @override
     def leaves(self, statistics: Array, weights: Array) -> MeanState:
-        """States of single points; statistics `[m, n]`, weights `[m]`."""
         return MeanState(weight=weights, mean=statistics)
 
+    @override
     def pool(self, a: MeanState, b: MeanState) -> MeanState:
-        """Add weights and average means."""
         axes = self.function.event_ndim
         w_a, w_b = _expand(a.weight, axes), _expand(b.weight, axes)
         mean = weighted_mean(w_a, a.mean, w_b, b.mean, self._edge(a.mean))
         return MeanState(a.weight + b.weight, mean)
 
+    @override
     def pool_along(self, merges: Merges, leaves: MeanState) -> MeanState:
-        """Sums of weights and averages of means."""
         weight = merges.sum(leaves.weight)
         finite = self.reducible or not self.function.separable
         rigid = None if finite else self._edge
         return MeanState(weight, merges.average(weight, leaves.mean, rigid=rigid))
 
     def _edge(self, mean: Array) -> Array:
-        """Coordinates in which the slope of f is infinite."""
+        """Whether the slope of f is infinite, coordinate by coordinate."""
         if self.function.separable:
             return jnp.isinf(self.function.gradient(mean))
         return jnp.zeros(mean.shape, bool)
 
+    @override
     def result(self, state: MeanState) -> Array:
-        """OUTSIDE where f is infinite, as at some boundaries; INVALID where NaN."""
+        """OUTSIDE where f is infinite, as on some boundaries; INVALID where NaN."""
         value = self.function(state.mean)
         codes = jnp.where(jnp.isfinite(value), Result.CONVERGED, Result.OUTSIDE)
         return jnp.where(jnp.isnan(value), Result.INVALID, codes).astype(jnp.int32)
 
     @property
+    @override
     def reducible(self) -> bool:
-        """Of squared distances: a union is no nearer to a third than both parts."""
+        """Whether f is a squared distance, the only f for which this is proven."""
         return _is_squared_distance(self.function)
 
+    @override
     def screen(self, leaves: MeanState) -> Screen:
-        """The function's, where it has one."""
+        """The screen of f, or of the cost itself where f has no screen."""
         screen = screen_of(self.function, leaves)
         return super().screen(leaves) if screen is None else screen
 
+    @override
     def cost(self, a: MeanState, b: MeanState, union: MeanState) -> Array:
-        """Δ(a, b) by displacements from the mean of the union."""
         del union
         return _merge_cost(self.function, a.weight, a.mean, b.weight, b.mean)
 
 
 def _displacements(axes, w_a, t_a, w_b, t_b):
-    """Mean c of the union, τ_a − c and τ_b − c."""
+    """The mean c of the union, τ_a − c and τ_b − c."""
     total = w_a + w_b
     p, q = _expand(w_a / total, axes), _expand(w_b / total, axes)
     difference = t_a - t_b
-    # From the heavier: shares that add up to more than 1 would leave the domain of f.
+    # From the heavier mean: p and q may add up to more than 1 by rounding, and
+    # p τ_a + q τ_b would leave the domain of f.
     centre = jnp.where(p >= q, t_a - q * difference, t_b + p * difference)
     return centre, q * difference, -p * difference
 
@@ -143,9 +163,10 @@ def _merge_cost_jvp(primals, tangents):
 
 
 def _rise_of_slope(f: ConvexFunction, point: Array, centre: Array, delta: Array):
-    """∇f(τ) − ∇f(c), infinite where τ, as given, is at such a boundary of dom f.
+    """∇f(τ) − ∇f(c), infinite where τ lies where the slope of f is infinite.
 
-    c + δ may miss it by rounding, and log 1e-17 is far from log 0.
+    c + δ may miss such a τ by rounding: 1e-17 in place of 0, and log 1e-17 = −39 is far
+    from log 0 = −∞.
     """
     rise = f.gradient_difference(centre, delta)
     if not f.separable:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
@@ -23,8 +24,8 @@ from bregjax.convex import ConjugateSolution
 
 __all__ = ["ColumnsModel", "sum_of_columns"]
 
-# Codes from the one that says most of a row to the one that says least.
-_BY_WEIGHT = (
+# Codes, worst first.
+_WORST_FIRST = (
     Result.INVALID,
     Result.OUTSIDE,
     Result.STALLED,
@@ -39,65 +40,70 @@ _AXES = NaturalState(-1, -2, -2, -1, -1)  # pyright: ignore[reportArgumentType]
 @register_pytree
 @dataclass(frozen=True)
 class ColumnsModel(ClusterModel):
-    """Clusters whose columns are independent: their costs add up.
+    """Clusters of independent columns, whose costs add up.
 
-    Each column is a `NaturalModel` of few parameters, so that conjugates are many small
-    systems instead of a large one. States have the axes `[k, d]`; a weight a column.
+    Each column is a `NaturalModel` of few parameters, so that a conjugate is many small
+    systems instead of a large one. States have the axes `[k, d]`, weights included.
 
     Attributes:
         family: The family of one column.
         num_columns: d.
-        params: Parameters of the family in each column, leaves `[d, ...]`; its own for
-            all if None.
+        params: Parameters of the family in each column, leaves `[d, ...]`; all columns
+            have the parameters of `family` if None.
     """
 
     family: Potential
     num_columns: int = jax.tree.static()
     params: PyTree = None
 
+    @override
     def leaves(self, statistics: PyTree, weights: Array) -> NaturalState:
-        """States of single points from mean parameters with leading axes `[m, d]`."""
+        """Build states of points from mean parameters with axes `[m, d]`."""
         return self.settle(_unsolved_leaves(self.family, statistics, weights))
 
     @property
+    @override
     def solves(self) -> bool:
-        """Whether the family of a column does."""
         return self.family.solves
 
+    @override
     def pool(self, a: NaturalState, b: NaturalState) -> NaturalState:
-        """Column by column."""
         return self._by_column(NaturalModel.pool, _AXES, a, b)
 
+    @override
     def pool_along(self, merges: Merges, leaves: NaturalState) -> NaturalState:
-        """Column by column."""
         pool = lambda model, leaves: model.pool_along(merges, leaves)
         return self._by_column(pool, _AXES, leaves)
 
+    @override
     def settle(self, state: NaturalState) -> NaturalState:
-        """Solve the conjugates of all columns."""
         if self.solves:
             return settled(self.family, self.params, state)
         return self._by_column(NaturalModel.settle, _AXES, state)
 
+    @override
     def cost(self, a: NaturalState, b: NaturalState, union: NaturalState) -> Array:
-        """Σ over columns of the dual form."""
+        """Sum the dual form over columns."""
         return jnp.sum(self._by_column(NaturalModel.cost, -1, a, b, union), axis=-1)
 
+    @override
     def cross_cost(self, a: NaturalState, b: NaturalState) -> Array:
-        """Σ over columns of differences of values: good to eps · w |ψ*|."""
+        """Sum differences of values over columns: good to eps · w |ψ*|."""
         return jnp.sum(self._by_column(NaturalModel.cross_cost, -1, a, b), axis=-1)
 
+    @override
     def pair_size(self, state: NaturalState) -> int:
-        """As many small systems as there are columns."""
+        """Eight matrices of the solver for each column."""
         p = state.mean.shape[-1]
         return 8 * p * p * self.num_columns
 
+    @override
     def result(self, state: NaturalState) -> Array:
-        """The worst code of the columns."""
+        """Return the worst code of the columns."""
         return jnp.max(NaturalModel(self.family).result(state), axis=-1)
 
+    @override
     def host(self) -> HostModel | None:
-        """Solves many columns of many clusters at a time."""
         if not self.solves:
             return None
         return NaturalHost(
@@ -105,7 +111,7 @@ class ColumnsModel(ClusterModel):
         )
 
     def _by_column(self, function: Callable, out_axes: PyTree, *states: NaturalState):
-        """A function of the model of one column, and of states, in all columns."""
+        """Map a function of the model of one column and of states over all columns."""
 
         def in_column(params: PyTree, *states: NaturalState):
             return function(NaturalModel(with_params(self.family, params)), *states)
@@ -124,12 +130,12 @@ def _unsolved_leaves(
 
 
 def sum_of_columns(by_column: ConjugateSolution) -> ConjugateSolution:
-    """The conjugate of a sum over columns, from that of each, `[d]`.
+    """The conjugate of a sum over columns, from the conjugate of each column, `[d]`.
 
-    The maximiser stays as it is; the code is that of the worst column.
+    The maximiser keeps its axis of columns; the code is that of the worst column.
     """
     code = jnp.asarray(int(Result.CONVERGED), jnp.int32)
-    for one in reversed(_BY_WEIGHT):
+    for one in reversed(_WORST_FIRST):
         code = jnp.where(jnp.any(by_column.result == one), int(one), code)
     return ConjugateSolution(
         value=jnp.sum(by_column.value),

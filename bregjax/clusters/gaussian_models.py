@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 from jax.lax.linalg import triangular_solve
+from typing_extensions import override
 
 from bregjax._numerics import burg_remainder, symmetric_part
 from bregjax._pytree import register_pytree
@@ -23,14 +24,15 @@ from bregjax.convex._determinant import identity_remainder
 
 __all__ = ["FullGaussianModel", "VarianceModel", "leaf_factors"]
 
-# Columns from which on it pays to look whether all leaves have one covariance.
+# From so many columns on, one comparison of all covariances is cheaper than factorising
+# each.
 _LARGE = 16
 
 
 @register_pytree
 @dataclass(frozen=True)
 class FullGaussianModel(ClusterModel):
-    """Gaussian clusters with a covariance matrix of their own.
+    """Clusters by Gaussians, each with its own covariance matrix.
 
     ψ*(τ) = −½ log det Σ + const, so that with p, q the weight shares, δ = μ_a − μ_b,
     M = p Σ_a + q Σ_b and Σ = M + pq δδᵀ the covariance of the union,
@@ -45,37 +47,39 @@ class FullGaussianModel(ClusterModel):
     good to eps · w |log det Σ|.
     """
 
+    @override
     def leaves(self, statistics: Moments, weights: Array) -> GaussianState:
-        """States of points with moments `[m, ...]`."""
         factor = leaf_factors(statistics.covariance)
         return GaussianState(weights, statistics, log_det_of_factor(factor))
 
+    @override
     def pool(self, a: GaussianState, b: GaussianState) -> GaussianState:
-        """Pool the moments."""
         return _pooled(a, b)
 
+    @override
     def pool_along(self, merges: Merges, leaves: GaussianState) -> GaussianState:
-        """Sums of weights, averages of moments."""
         return _pooled_along(merges, leaves)
 
+    @override
     def settle(self, state: GaussianState) -> GaussianState:
         """Fill in log det Σ."""
         factor = jnp.linalg.cholesky(state.moments.covariance)
         return GaussianState(state.weight, state.moments, log_det_of_factor(factor))
 
+    @override
     def result(self, state: GaussianState) -> Array:
         """BOUNDARY where the covariance is singular."""
         return _result(state)
 
+    @override
     def cost(self, a: GaussianState, b: GaussianState, union: GaussianState) -> Array:
-        """Δ by relative covariances."""
         del union
         total = a.weight + b.weight
         p, q = a.weight / total, b.weight / total
         p_matrix, q_matrix = p[..., None, None], q[..., None, None]
         gap = a.moments.covariance - b.moments.covariance
         middle = p_matrix * a.moments.covariance + q_matrix * b.moments.covariance
-        # One chain of factorisations: several batched ones at once can deadlock on few
+        # One chain of factorisations: two batched ones at once can deadlock on few
         # cores (seen with jax 0.10.2).
         factor = jnp.linalg.cholesky(middle)
         eye = jnp.broadcast_to(
@@ -92,26 +96,26 @@ class FullGaussianModel(ClusterModel):
         within = a.weight * within[0] + b.weight * within[1]
         return 0.5 * (total * jnp.log1p(spread) + within)
 
+    @override
     def screen(self, leaves: GaussianState) -> Screen:
-        """A matrix product for single points, marginals for others."""
         return FullScreen.of(leaves)
 
+    @override
     def cross_cost(self, a: GaussianState, b: GaussianState) -> Array:
-        """All pairs by one factorisation each."""
         return _cross_cost(self, a, b)
 
+    @override
     def cross_noise(self, state: GaussianState) -> Array:
-        """Of the log-determinants."""
         return _noise_of_log_dets(state)
 
 
 @register_pytree
 @dataclass(frozen=True)
 class VarianceModel(ClusterModel):
-    """Gaussian clusters with a variance a coordinate, or one variance for all.
+    """Clusters by Gaussians with a variance a coordinate, or one for all coordinates.
 
     With v_m = p v_a + q v_b, v = v_m + pq δ² the variance of the union, and the sum
-    over coordinates (one variance for all: times d),
+    over coordinates (d equal terms if all share one variance),
 
         Δ = ½ Σ [w log v − w_a log v_a − w_b log v_b]
           = ½ Σ [w log(1 + pq δ²/v_m) + w_a φ(v_a/v_m) + w_b φ(v_b/v_m)],
@@ -127,29 +131,31 @@ class VarianceModel(ClusterModel):
 
     form: Form = jax.tree.static(default="diagonal")
 
+    @override
     def leaves(self, statistics: Moments, weights: Array) -> GaussianState:
-        """States of points with moments `[m, ...]`."""
         return self.settle(GaussianState(weights, statistics, weights))
 
+    @override
     def pool(self, a: GaussianState, b: GaussianState) -> GaussianState:
-        """Pool the moments."""
         return _pooled(a, b)
 
+    @override
     def pool_along(self, merges: Merges, leaves: GaussianState) -> GaussianState:
-        """Sums of weights, averages of moments."""
         return _pooled_along(merges, leaves)
 
+    @override
     def settle(self, state: GaussianState) -> GaussianState:
         """Fill in Σ log v."""
         log_det = self._log_det(state.moments)
         return GaussianState(state.weight, state.moments, log_det)
 
+    @override
     def result(self, state: GaussianState) -> Array:
-        """BOUNDARY where the covariance is singular."""
+        """BOUNDARY where a variance is 0."""
         return _result(state)
 
+    @override
     def cost(self, a: GaussianState, b: GaussianState, union: GaussianState) -> Array:
-        """Δ by relative variances."""
         del union
         w_a, w_b, v_a, v_b = (
             a.weight,
@@ -173,14 +179,14 @@ class VarianceModel(ClusterModel):
             return 0.5 * jnp.sum(terms, axis=-1)
         return 0.5 * a.moments.mean.shape[-1] * terms
 
+    @override
     def screen(self, leaves: GaussianState) -> Screen:
-        """The first form, with one logarithm for several coordinates."""
         if self.form == "diagonal":
             return DiagonalScreen.of(leaves)
         return SphericalScreen.of(leaves)
 
+    @override
     def cross_cost(self, a: GaussianState, b: GaussianState) -> Array:
-        """All pairs by a logarithm a coordinate, or for several of them."""
         count, dim = a.moments.mean.shape
         if self.form == "spherical" or not pays(count, dim):
             return _cross_cost(self, a, b)
@@ -188,12 +194,12 @@ class VarianceModel(ClusterModel):
         rows, columns = _all_pairs(a, b)
         weight = rows.weight + columns.weight
         cost = _cost_of_log_dets(rows, columns, weight, log_det)
-        # Variances that are as good as 0 or infinite are for the plain form.
+        # Variances that underflow or overflow need the plain form.
         regular = ~jnp.any(jnp.isnan(log_det))
         return jax.lax.cond(regular, lambda: cost, lambda: _cross_cost(self, a, b))
 
+    @override
     def cross_noise(self, state: GaussianState) -> Array:
-        """Of the log-determinants."""
         return _noise_of_log_dets(state)
 
     def _log_det(self, moments: Moments) -> Array:
@@ -204,12 +210,12 @@ class VarianceModel(ClusterModel):
 
 
 def leaf_factors(covariance: Array) -> Array:
-    """Cholesky factors of leaves, `[m, d, d]`: one factorisation if all are equal."""
+    """Cholesky factors of leaves, `[m, d, d]`; one factorisation if all are equal."""
     if covariance.shape[-1] < _LARGE:
         return jnp.linalg.cholesky(covariance)
     known = jax.lax.stop_gradient(covariance)
     first = jnp.linalg.cholesky(known[:1])
-    # One after the other, also where a transformation computes both branches.
+    # Keeps the factorisations in sequence where both branches are computed.
     first, known = jax.lax.optimization_barrier((first, known))
     factors = jax.lax.cond(
         jnp.all(known == known[:1]),
@@ -220,21 +226,21 @@ def leaf_factors(covariance: Array) -> Array:
 
 
 def _pooled(a: GaussianState, b: GaussianState) -> GaussianState:
-    """The union, its log det (inf so far) still to be filled in."""
+    """The union, with its log det, inf here, still to be filled in."""
     moments = pool(a.weight, a.moments, b.weight, b.moments)
     weight = a.weight + b.weight
     return GaussianState(weight, moments, jnp.full_like(weight, jnp.inf))
 
 
 def _pooled_along(merges: Merges, leaves: GaussianState) -> GaussianState:
-    """All nodes, their log det (inf so far) still to be filled in."""
+    """All nodes, with their log det, inf here, still to be filled in."""
     weight = merges.sum(leaves.weight)
     moments = pool_along(merges, weight, leaves.moments)
     return GaussianState(weight, moments, jnp.full_like(weight, jnp.inf))
 
 
 def _noise_of_log_dets(state: GaussianState) -> Array:
-    """Roundings of w (|log det Σ| + d), `[k]`."""
+    """Rounding of w log det Σ, eps w (|log det Σ| + d), `[k]`."""
     log_det = state.log_det
     size = jnp.abs(log_det) + state.moments.mean.shape[-1]
     return jnp.finfo(log_det.dtype).eps * state.weight * size
@@ -243,7 +249,7 @@ def _noise_of_log_dets(state: GaussianState) -> Array:
 def _cross_cost(
     model: FullGaussianModel | VarianceModel, a: GaussianState, b: GaussianState
 ) -> Array:
-    """Costs of all pairs, `[k, m]`, by log-determinants of their unions."""
+    """Costs of all pairs, `[k, m]`, from log-determinants of their unions."""
     rows, columns = _all_pairs(a, b)
     union = model.union(rows, columns)
     return _cost_of_log_dets(rows, columns, union.weight, union.log_det)
@@ -262,7 +268,7 @@ def _all_pairs(
 def _cost_of_log_dets(
     a: GaussianState, b: GaussianState, weight: Array, log_det: Array
 ) -> Array:
-    """½ [w log det Σ − w_a log det Σ_a − w_b log det Σ_b], not below 0."""
+    """½ [w log det Σ − w_a log det Σ_a − w_b log det Σ_b], or 0 if that is negative."""
     change = weight * log_det - (a.weight * a.log_det + b.weight * b.log_det)
     return 0.5 * jnp.maximum(change, 0)
 

@@ -1,4 +1,4 @@
-"""Gaussian clusters as a cluster model holds them."""
+"""The states of Gaussian clusters."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,13 @@ __all__ = ["GaussianState"]
 @register_pytree
 @dataclass(frozen=True)
 class GaussianState:
-    """Clusters by weight `[k]`, moments `[k, ...]` and log det Σ `[k]`."""
+    """States that hold weights, means and covariances.
+
+    Attributes:
+        weight: `[k]`.
+        moments: Means and covariances Σ, `[k, ...]`.
+        log_det: log det Σ, `[k]`.
+    """
 
     weight: Array
     moments: Moments

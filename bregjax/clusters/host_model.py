@@ -1,4 +1,4 @@
-"""What an engine on the host asks of clusters, where costs are too much for a loop."""
+"""What an engine asks of clusters whose costs are too expensive for a compiled loop."""
 
 import abc
 
@@ -12,12 +12,13 @@ __all__ = ["HostModel", "rows_of"]
 
 
 class HostModel(abc.ABC):
-    """Clusters whose unions and costs are found from outside of compiled programs.
+    """A cluster model whose unions and costs are found from outside compiled programs.
 
     A cost that has to be solved for takes a number of steps that depends on the pair,
-    and a program that does so for the worst pair is expensive to compile. So it is
-    asked for many pairs at once, and finds them by as many calls as it takes. States
-    are those of a `ClusterModel`, with NumPy arrays `[k, ...]`.
+    and a program that solves for the worst pair is expensive to compile. So an engine
+    asks a host model for many pairs at once, and the host model calls its compiled
+    programs as often as it takes. States are those of a `ClusterModel`, with NumPy
+    arrays `[k, ...]`.
     """
 
     @property
@@ -27,11 +28,11 @@ class HostModel(abc.ABC):
 
     @abc.abstractmethod
     def leaves(self, statistics: PyTree, weights: np.ndarray) -> PyTree:
-        """Settled states `[m]` of single points; see `ClusterModel.leaves`."""
+        """Settled states `[m]` of points; see `ClusterModel.leaves`."""
 
     @abc.abstractmethod
     def pool(self, a: PyTree, b: PyTree) -> PyTree:
-        """States of unions `[p]`, to be settled; see `ClusterModel.pool`."""
+        """States of unions `[p]`, still to be settled; see `ClusterModel.pool`."""
 
     @abc.abstractmethod
     def settle(self, state: PyTree) -> PyTree:
@@ -47,22 +48,22 @@ class HostModel(abc.ABC):
 
     @abc.abstractmethod
     def search_costs(self, a: PyTree, b: PyTree) -> tuple[np.ndarray, PyTree]:
-        """Costs Δ `[p]` to compare pairs by, and states of unions to search on with.
+        """Costs Δ `[p]` to compare pairs by, and states of unions to go on with.
 
-        The error of a cost is at most the `noise` of the parts and the union, added up;
-        NaN where it could not be had. The states need not have the codes of settled
-        ones.
+        A cost is wrong by at most the `noise` of both parts and of the union, added up,
+        and NaN where solving failed. The states need not have the codes of settled
+        states.
         """
 
     def screen(self, leaves: PyTree) -> Screen | None:
-        """Lower bounds as `ClusterModel.screen` has them; None where it solves too."""
+        """Bounds as of `ClusterModel.screen`; None where these would have to solve."""
         del leaves
 
     def noise(self, state: PyTree) -> np.ndarray:
-        """What rounding adds to a cost for each of its clusters, at most, `[k]`."""
+        """The most rounding that each cluster adds to its costs, in nats, `[k]`."""
         return np.zeros(len(self.result(state)))
 
 
 def rows_of(state: PyTree, index: np.ndarray | slice) -> PyTree:
-    """Clusters at an index, of any state with NumPy arrays."""
+    """The clusters at an index, from any state of NumPy arrays."""
     return jax.tree.map(lambda leaf: leaf[index], state)

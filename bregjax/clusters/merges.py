@@ -1,8 +1,16 @@
-"""A binary tree as its merges: what is summed and averaged from its leaves to its root.
+"""The merges of a binary tree: sums and averages from the leaves up to the root.
 
-Both are linear in the leaves, by the triangular system that the tree is. Derivatives
-are solutions of the same system (forward) or of its transpose, which goes from the root
-down (reverse): they take memory for the nodes, and not for each step of the way.
+The values of all nodes solve a triangular linear system, one equation a node. Their
+derivatives solve the same system (forward mode) or its transpose, from the root down
+(reverse mode): memory for one value a node, not for one copy of all nodes a merge.
+
+Example. Leaves 0, 1, 2 of weights 1, 1, 2 and values y = 0, 0, 4; the merges (0, 1) and
+(2, 3) make nodes 3 and 4. Sums of weights are 1, 1, 2, 2, 4, and averages 0, 0, 4, 0,
+2. Let a loss have the slopes log y in these averages, as entropies do: −∞, −∞, 1.39,
+−∞, 0.69. By weight 0 the loss changes by −∞ · 0 along node 3, whose parts agree, and by
+0.69 · (0 − 2) / 4 = −0.35 along node 4. Plain rules make −∞ · 0 a NaN. Where an entry
+is declared rigid (`Merges.average`) that term is 0: an average of zeros is 0 whatever
+the weights, and the derivatives by the three weights are −0.35, −0.35, 0.35.
 """
 
 from collections.abc import Callable
@@ -24,13 +32,14 @@ __all__ = ["Merges"]
 class Merges:
     """The merges of a tree, bottom up.
 
-    Arrays over nodes have a row each, leaves first and then unions in their order. Of L
-    rows of leaves the first m may be the tree's and the rest padding; unions follow
-    from row m on.
+    An array over nodes has a row for each node: L leaves first, then t unions in the
+    order of their merges. If only the first m rows of leaves belong to the tree, the
+    others are padding, and unions are written from row m on.
 
     Attributes:
-        children: The two nodes of each merge, `[t, 2]`, made before it.
-        first: The number of the first union: the number m of leaves.
+        children: The two nodes that each merge unites, `[t, 2]`, made by earlier
+            merges.
+        first: The number of the first union, which is the number m of leaves.
     """
 
     children: Array | np.ndarray
@@ -43,7 +52,7 @@ class Merges:
         return jnp.asarray(self.first, jnp.int32) + steps
 
     def parts(self, nodes: PyTree) -> tuple[PyTree, PyTree]:
-        """The two parts of each merge, `[t, ...]` each, from nodes `[L + t, ...]`."""
+        """Both parts of each merge, `[t, ...]` each, from nodes `[L + t, ...]`."""
         left, right = self.children[:, 0], self.children[:, 1]
         return (
             jax.tree.map(lambda array: array[left], nodes),
@@ -62,22 +71,22 @@ class Merges:
         added: Array | None = None,
         rigid: Callable[[Array], Array] | None = None,
     ) -> Array:
-        """Weighted averages over the leaves of each node, and of what merges add.
+        """Weighted averages over the leaves of each node, plus what merges add.
 
-        With p, q the shares of the parts in the weight of their union,
+        With p, q the shares of the parts a, b in the weight of their union t,
 
             y_t = p y_a + q y_b + z_t
 
-        computed from the heavier part, so that equal parts have exactly their own
-        value, and a light one leaves no rounding of its large value behind.
+        computed from the heavier part, so that the average of equal parts is exactly
+        their value, and a light part leaves little rounding of its large value behind.
 
         Args:
-            weights: Of all nodes, `[L + t]`, see `sum`.
+            weights: Weights of all nodes, `[L + t]`, as `sum` gives them.
             leaves: y of the leaves, `[L, ...]`.
             added: z, `[t, ...]`; 0 if None.
-            rigid: From y of all nodes to where its cotangents may be infinite,
-                booleans of its shape. The weights have no part in the derivative of a
-                rigid entry whose parts agree: infinity times a difference of 0 is 0.
+            rigid: Maps y of all nodes to booleans of the same shape: whether the
+                cotangent of an entry may be infinite. A rigid entry whose parts agree
+                has derivative 0 by the weights, not ∞ · 0; see the module's example.
 
         Returns:
             y of all nodes, `[L + t, ...]`.
@@ -95,7 +104,7 @@ class Merges:
         return _solve(self, _Averages(p, q, still), right)
 
     def _placed(self, leaves: Array, added: Array | None) -> Array:
-        """What each node has of its own, `[L + t, ...]`."""
+        """The right-hand side: values of leaves, what merges add, `[L + t, ...]`."""
         extra = self.children.shape[0]
         places = jnp.arange(leaves.shape[0], dtype=jnp.int32)
         is_leaf = places < jnp.asarray(self.first, jnp.int32)
@@ -106,7 +115,7 @@ class Merges:
 
 
 class _Sums:
-    """Unions are the sums of their parts."""
+    """The rule that a union is the sum of its parts."""
 
     def of(self, a: Array, b: Array) -> Array:
         return a + b
@@ -120,9 +129,12 @@ class _Sums:
 
 @dataclass(frozen=True)
 class _Averages:
-    """Unions are averages of their parts, of shares p and q `[t, ...]`.
+    """The rule that a union is the average of its parts, of shares p and q `[t, ...]`.
 
-    Where `still`, parts agree and cotangents may be infinite: q has no part in these.
+    Attributes:
+        p: Shares of the first parts.
+        q: Shares of the second parts.
+        still: Whether an entry is rigid and its parts agree; q then has derivative 0.
     """
 
     p: Array
@@ -130,7 +142,7 @@ class _Averages:
     still: Array | None = None
 
     def of(self, a: Array, b: Array) -> Array:
-        # By q alone, so that its derivative is b − a and has no part that cancels.
+        # Without p, so that the derivative by q is b − a, in which nothing cancels.
         change = self.q * (b - a)
         if self.still is not None:
             change = finite_cotangents(change, self.still)
@@ -148,7 +160,7 @@ class _Averages:
 
 
 def _solve(merges: Merges, rule: _Sums | _Averages, own: Array) -> Array:
-    """y with y_t = rule(y_a, y_b) + own_t at unions, y = own at leaves."""
+    """Solve y_t = rule(y_a, y_b) + own_t at unions and y = own at leaves for y."""
     if merges.children.shape[0] == 0:
         return own
 
@@ -180,7 +192,7 @@ def _downwards(merges: Merges, own: Array, divide: Callable) -> Array:
         t = last - k
         pair = merges.children[t]
         shares = divide(t, nodes[merges.first + t])
-        # Both rows at once: between two updates XLA copies all nodes, at every step.
+        # Both rows in one update: XLA copies all nodes between two updates.
         return nodes.at[pair].add(jnp.stack(shares))
 
     return jax.lax.fori_loop(0, last + 1, step, own)

@@ -1,4 +1,4 @@
-"""Means and centred covariances of weighted points: what Gaussian clusters hold."""
+"""Means and centred covariances of weighted points, which Gaussian clusters hold."""
 
 import abc
 import math
@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.lax.linalg import triangular_solve
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._roots import cholesky_by_root, root_of_rows
@@ -30,39 +31,51 @@ Form = Literal["full", "diagonal", "spherical"]
 
 
 class CentredStatistics(abc.ABC):
-    """Statistics of leaves held about their mean, so that no digits are lost.
+    """Statistics of leaves about their own means, so that no digits are lost.
 
-    They know themselves how an affine map of the plain statistics acts on them.
+    A class of such statistics knows how mixtures and sums of plain statistics act on
+    them.
     """
 
     @abc.abstractmethod
     def mixed(self, center: PyTree, share: Array) -> Self:
-        """(1 − α) · self + α · center; α scalar or `[...]`."""
+        """The mixture (1 − α) · self + α · center; α scalar or `[...]`."""
 
     @abc.abstractmethod
     def added(self, center: PyTree, amount: Array) -> Self:
-        """self + α · center, α scalar."""
+        """The sum self + α · center, α scalar."""
 
     @abc.abstractmethod
     def as_center(self) -> PyTree:
-        """The same in the form that centres of smoothing maps are given in."""
+        """These statistics in the form in which centres of smoothing maps are given."""
 
 
 @register_pytree
 @dataclass(frozen=True)
 class Moments(CentredStatistics):
-    """Means `[..., d]` with covariances about them.
+    """Means `[..., d]` and covariances about these means.
 
-    Never raw second moments: E xxᵀ − μμᵀ loses all digits of a cluster far from the
-    origin.
+    Never raw second moments: E xxᵀ − μμᵀ loses all digits of the covariance of a
+    cluster far from the origin.
 
     Attributes:
         mean: `[..., d]`.
-        covariance: `[..., d, d]` if full, the variances `[..., d]` if diagonal, their
-            average over coordinates `[...]` if spherical.
-        form: Which of the three.
+        covariance: `[..., d, d]` if full, the variances `[..., d]` if diagonal, the
+            average variance over coordinates `[...]` if spherical.
+        form: "full", "diagonal" or "spherical".
         root: Upper triangular R with Σ = RᵀR, `[..., d, d]`, of full covariances whose
-            small eigenvalues Σ has lost in rounding; None where Σ will do.
+            small eigenvalues are lost in the rounding of Σ; None where Σ is enough.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> points = Moments(jnp.array([[0.0], [1e4]]), jnp.zeros((2, 1)), "diagonal")
+        >>> print(jax.jit(points.blurred)(0.5).covariance.ravel())
+        [0.25 0.25]
+        >>> center = Moments(jnp.array([2.0]), jnp.array([1.0]), "diagonal")
+        >>> mixed = jax.jit(points.mixed)(center, 0.5)
+        >>> print(mixed.mean[0], mixed.covariance[0])
+        [1.] [1.5]
     """
 
     mean: Array
@@ -71,9 +84,14 @@ class Moments(CentredStatistics):
     root: Array | None = None
 
     def blurred(self, bandwidth: Array) -> "Moments":
-        """Add the covariance of a kernel: diag(h²) for `[d]`, h² I for a scalar.
+        """Add the covariance of a kernel.
 
-        A matrix `[d, d]` is a factor of the kernel's covariance H = B Bᵀ.
+        Args:
+            bandwidth: A scalar h for h² I, `[d]` for diag(h²), or a factor B `[d, d]`
+                for B Bᵀ.
+
+        Raises:
+            ValueError: If the bandwidth has another shape.
         """
         dim = self.mean.shape[-1]
         if bandwidth.shape not in ((), (dim,), (dim, dim)):
@@ -99,8 +117,8 @@ class Moments(CentredStatistics):
         covariance = self.covariance + _aligned(kernel, self.covariance)
         return Moments(self.mean, covariance, self.form, root)
 
+    @override
     def mixed(self, center: "Moments", share: Array) -> "Moments":
-        """Moments of the mixture (1 − α) · self + α · center; α scalar or `[...]`."""
         self._check_center(center)
         share = jnp.broadcast_to(share, self.mean.shape[:-1])
         whole = Moments(
@@ -119,8 +137,8 @@ class Moments(CentredStatistics):
         )
         return replace(mixture, root=root)
 
+    @override
     def added(self, center: "Moments", amount: Array) -> "Moments":
-        """Means and covariances plus α times those of the centre."""
         self._check_center(center)
         add = lambda t, z: t + jnp.broadcast_to(amount * z, t.shape)
         root = None
@@ -131,13 +149,13 @@ class Moments(CentredStatistics):
         return Moments(add(self.mean, center.mean), covariance, self.form, root)
 
     def _known_root(self) -> Array:
-        """The root, or the transposed Cholesky factor."""
+        """The root; the transposed Cholesky factor of Σ where there is none."""
         if self.root is not None:
             return self.root
         return jnp.swapaxes(jnp.linalg.cholesky(self.covariance), -1, -2)
 
     def _check_center(self, center: PyTree) -> None:
-        """Raise unless a centre has the form and the shapes of one row."""
+        """Raise unless a centre has the form and the shapes of a single row."""
         if not isinstance(center, Moments):
             is_array = isinstance(center, jax.Array | np.ndarray)
             raise TypeError(
@@ -153,8 +171,8 @@ class Moments(CentredStatistics):
                 f"{center.form} ones of shapes {shapes[0]} and {shapes[1]}."
             )
 
+    @override
     def as_center(self) -> "Moments":
-        """Moments themselves."""
         return self
 
 
@@ -192,8 +210,11 @@ def pool_along(merges: Merges, weights: Array, leaves: Moments) -> Moments:
 
     Args:
         merges: The tree.
-        weights: Of all nodes, `[L + t]`.
-        leaves: `[L, ...]`.
+        weights: Weights of all nodes, `[L + t]`.
+        leaves: Moments of the leaves, `[L, ...]`.
+
+    Returns:
+        Moments `[L + t, ...]`.
     """
     mean = merges.average(weights, leaves.mean)
     (w_a, w_b), (mean_a, mean_b) = merges.parts(weights), merges.parts(mean)
@@ -208,7 +229,7 @@ def pool_along(merges: Merges, weights: Array, leaves: Moments) -> Moments:
 @register_pytree
 @dataclass(frozen=True)
 class Normals:
-    """Normal distributions, ready for the densities of many points.
+    """Normal distributions in the form in which log-densities are quick.
 
     Attributes:
         mean: μ `[k, d]`.
@@ -226,7 +247,7 @@ class Normals:
 
         Args:
             moments: Means and covariances.
-            root: R with Σ = RᵀR, `[k, d, d]`, where its digits are at hand.
+            root: R with Σ = RᵀR, `[k, d, d]`, if it has digits that Σ has lost.
         """
         mean, covariance = moments.mean, moments.covariance
         if moments.form == "full":
@@ -259,7 +280,7 @@ class Normals:
 
 
 def _root_of_sum(*rows: Array) -> Array:
-    """R with RᵀR = Σ AᵀA, of A `[..., k, d]`; it has no derivatives."""
+    """R with RᵀR = Σ AᵀA over matrices A `[..., k, d]`; R has no derivatives."""
     return root_of_rows(jax.lax.stop_gradient(jnp.concatenate(rows, axis=-2)))
 
 
@@ -268,5 +289,5 @@ def _expand(x: Array, axes: int) -> Array:
 
 
 def _aligned(x: Array, like: Array) -> Array:
-    """Give `x` the leading axes of `like`."""
+    """Broadcast `x` to the shape of `like`."""
     return jnp.broadcast_to(x, like.shape)

@@ -1,10 +1,11 @@
-"""The cluster model that follows from any log-partition function."""
+"""The cluster model of any log-partition function, by its conjugate."""
 
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
@@ -40,55 +41,69 @@ __all__ = ["NaturalModel", "NaturalState"]
 class NaturalModel(ClusterModel):
     """Clusters of any exponential family, by its conjugate.
 
-    Merge cost (Proposition 3.8), with c the mean of the union, θ_c its natural
-    parameter, u_j = θ_c − θ_j and δ_j = c − τ_j, known without cancellation:
+    The merge cost (Proposition 3.8) is computed in the dual form. With c the mean of
+    the union, θ_c its natural parameter, u_j = θ_c − θ_j and δ_j = c − τ_j, which is
+    known without cancellation:
 
         Δ(a, b) = Σ_j w_j B_ψ*(τ_j, c),
         B_ψ*(τ_j, c) = ⟨δ_j, u_j⟩ − B_ψ(θ_j, θ_c)
 
-    By Fenchel–Young the right-hand side is the largest at the true u_j: an error e of
-    the solver costs e² and not e, so that near parts keep their digits, and equal ones
-    cost exactly 0. NaN where a solve failed.
+    By Fenchel–Young the right-hand side is largest at the true u_j: an error e of the
+    solver changes the cost by e² and not by e, so that costs of close parts keep their
+    digits, and equal parts cost exactly 0. NaN where a solve failed.
 
-    A part on the boundary of the mean domain has no θ_j; there
-    ψ*(τ_j) − ψ*(c) + ⟨θ_c, δ_j⟩ stands, good to eps |ψ*|. Of a separable ψ it stands in
-    the coordinates on the boundary alone, and costs nothing where both parts are at the
-    same end. Otherwise, for parts on one face, the dual form goes by the last iterates
-    of the solver where that agrees with the values to their rounding.
+    A part on the boundary of the mean domain has no θ_j. In the place of the dual form
+    the cost then has ψ*(τ_j) − ψ*(c) + ⟨θ_c, δ_j⟩, good to eps |ψ*|. For a separable ψ
+    this holds coordinate by coordinate, and a coordinate in which both parts are at the
+    same end costs nothing. For any other ψ and parts on one face, the dual form at the
+    last iterates of the solver is kept if it agrees with the values to their rounding.
 
     Derivatives (c minimises the cost, Corollary 3.6; ψ* has slope −∂ψ in a parameter):
 
         dΔ = Σ_j w_j ⟨θ_j − θ_c, dτ_j⟩ + Σ_j B_j dw_j − Σ_j w_j (∂ψ(θ_j) − ∂ψ(θ_c))
 
-    Of a separable ψ a coordinate in which exactly one part is on the boundary has slope
-    ±inf, one in which both parts agree has slope 0. Otherwise a part on the boundary
-    has the finite slope, of the right sign, that the solver had reached.
+    For a separable ψ, a coordinate in which exactly one part is on the boundary has
+    slope ±inf, and a coordinate in which both parts agree has slope 0. For any other ψ
+    a part on the boundary has a finite slope of the right sign, from the last iterate
+    of the solver.
 
     Attributes:
         family: The exponential family; its own parameters are leaves.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> model = NaturalModel(bj.Exponential(dim=1))
+        >>> states = jax.jit(model.leaves)(jnp.array([[1.0], [4.0]]), jnp.ones(2))
+        >>> print(states.natural.ravel())
+        [-1.   -0.25]
+        >>> print(jax.jit(model.cross_cost)(states, states)[0])
+        [0.    0.446]
     """
 
     family: Potential
 
+    @override
     def leaves(self, statistics: PyTree, weights: Array) -> NaturalState:
-        """States of single points from mean parameters with a leading axis `[m]`."""
         return self.settle(_unsolved_leaves(self.family, statistics, weights))
 
     @property
+    @override
     def solves(self) -> bool:
-        """Whether the family does."""
         return self.family.solves
 
+    @override
     def pool(self, a: NaturalState, b: NaturalState) -> NaturalState:
-        """Add weights, average means; natural parameters to start a solve from."""
+        """Add weights, average means, and average natural parameters as a start."""
         edge = (a.result == Result.BOUNDARY)[..., None] & jnp.ones_like(a.mean, bool)
         mean = weighted_mean(
             a.weight[..., None], a.mean, b.weight[..., None], b.mean, edge
         )
         return unsolved(a.weight + b.weight, mean, _warm_start(self.family, a, b))
 
+    @override
     def pool_along(self, merges: Merges, leaves: NaturalState) -> NaturalState:
-        """Sums of weights, averages of means; of what is known of θ, where to start."""
         weight = merges.sum(leaves.weight)
         edge = jnp.where(leaves.result == Result.BOUNDARY, 1, 0).astype(weight.dtype)
         edge = (merges.average(weight, edge) == 1)[:, None]
@@ -99,8 +114,9 @@ class NaturalModel(ClusterModel):
         start = _warm_starts(self.family, merges, leaves)
         return unsolved(weight, mean, start)
 
+    @override
     def settle(self, state: NaturalState) -> NaturalState:
-        """Solve the conjugates."""
+        """Solve for θ and ψ* of each mean."""
         if self.family.solves:
             return settled(self.family, None, state)
         _, unravel = ravel_pytree(self.family.natural_init)
@@ -113,23 +129,26 @@ class NaturalModel(ClusterModel):
         natural, value, result = vectorize(solve, state.mean, state.natural)
         return NaturalState(state.weight, state.mean, natural, value, result)
 
+    @override
     def pair_size(self, state: NaturalState) -> int:
-        """Vectors, and unless ψ is separable a few matrices of the solver."""
+        """Eight vectors `[n]`; eight matrices `[n, n]` unless ψ is separable."""
         n = state.mean.shape[-1]
         return 8 * n if self.family.separable else 8 * n * n
 
+    @override
     def result(self, state: NaturalState) -> Array:
-        """The solver's codes; a boundary point of finite ψ* is as good as inside."""
+        """Codes of the solver; a boundary point of finite ψ* counts as CONVERGED."""
         boundary = state.result == Result.BOUNDARY
         finite_limit = boundary & jnp.isfinite(state.value)
         return jnp.where(finite_limit, Result.CONVERGED, state.result).astype(jnp.int32)
 
+    @override
     def cost(self, a: NaturalState, b: NaturalState, union: NaturalState) -> Array:
-        """Δ(a, b) by the dual form."""
         return merge_cost_of(self.family, a, b, union)
 
+    @override
     def cross_cost(self, a: NaturalState, b: NaturalState) -> Array:
-        """All pairs by the difference of values alone: good to eps · w |ψ*|."""
+        """Costs of all pairs from values of ψ* alone: good to eps · w |ψ*|."""
         rows = jax.tree.map(lambda leaf: leaf[:, None], a)
         columns = jax.tree.map(lambda leaf: leaf[None, :], b)
         union = self.pool(rows, columns)
@@ -146,12 +165,14 @@ class NaturalModel(ClusterModel):
         parts = rows.weight * rows.value + columns.weight * columns.value
         return jnp.maximum(parts - union.weight * value, 0)
 
+    @override
     def host(self) -> HostModel | None:
-        """Solves many at a time, unless the conjugate has a closed form."""
+        """A solver of many pairs at a time; None if the conjugate has a closed form."""
         return NaturalHost(self.family) if self.family.solves else None
 
+    @override
     def screen(self, leaves: NaturalState) -> Screen:
-        """By a table of ψ* over the leaves' range, for separable ψ; or by solves."""
+        """Bounds from a table of ψ* where there can be one, else from solves."""
         if not tabulates(self.family):
             return SolvingScreen(self)
 
@@ -174,9 +195,9 @@ def _unsolved_leaves(
 
 
 def _warm_start(family: Potential, a: NaturalState, b: NaturalState) -> Array:
-    """Where to start the solve of a union: the weighted average of the solutions.
+    """A start for the solve of a union: the weighted average of both solutions.
 
-    Iterates that ran off towards a boundary are no place to start from.
+    A part on the boundary has no solution, only an iterate far out: it is left out.
     """
     share = (b.weight / (a.weight + b.weight))[..., None]
     found_a, found_b = found(a)[..., None], found(b)[..., None]
@@ -188,11 +209,12 @@ def _warm_start(family: Potential, a: NaturalState, b: NaturalState) -> Array:
 
 
 def _warm_starts(family: Potential, merges: Merges, leaves: NaturalState) -> Array:
-    """The averages, for all nodes, of the solutions that their leaves have."""
+    """Starts for all nodes: the averages of the solutions of their leaves."""
     leaves = jax.lax.stop_gradient(leaves)
     known = found(leaves)
     init = flat_init(family, leaves.natural.dtype)
-    # A little of `init` for each leaf without a solution, lest a node have nothing.
+    # A leaf without a solution counts as `init`, with little weight: a node of such
+    # leaves needs a start, too.
     weight = leaves.weight * jnp.where(known, 1, 1e-3)
     natural = jnp.where(known[:, None], leaves.natural, init)
     return merges.average(merges.sum(weight), natural)

@@ -1,4 +1,4 @@
-"""What the models of clusters need of an exponential family."""
+"""What cluster models need of an exponential family."""
 
 from typing import Protocol
 
@@ -11,10 +11,10 @@ __all__ = ["Potential"]
 
 
 class Potential(Protocol):
-    """A log-partition function ψ and what helps to solve for its conjugate.
+    """A log-partition function ψ, and what helps to solve for its conjugate.
 
-    Families are potentials. A cluster model that is built on one never asks for the
-    statistics or the density of the family.
+    Families are potentials. A cluster model built on a potential never asks for the
+    statistics or the density of a family.
     """
 
     @property
@@ -29,7 +29,7 @@ class Potential(Protocol):
 
     @property
     def solves(self) -> bool:
-        """Whether `conjugate` is the solver, for want of a closed form."""
+        """Whether `conjugate` runs the solver, because ψ* has no closed form."""
         ...
 
     def log_partition(self, natural: PyTree) -> Array:
@@ -39,9 +39,9 @@ class Potential(Protocol):
     def conjugate(
         self, mean: PyTree, *, start: PyTree | None = None
     ) -> ConjugateSolution:
-        """ψ*(μ), the natural parameter that attains it, and a result code."""
+        """ψ*(μ), the natural parameter that attains ψ*(μ), and a result code."""
         ...
 
     def natural_guess(self, means: np.ndarray) -> np.ndarray | None:
-        """Natural parameters where solves for flat means `[..., n]` may start."""
+        """Natural parameters to start solves for raveled means `[..., n]` from."""
         ...

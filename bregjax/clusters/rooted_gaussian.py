@@ -1,10 +1,16 @@
-"""Clusters of Gaussians by roots of their covariances: for narrow bandwidths.
+"""Clusters by Gaussians that hold roots of their covariances: for narrow bandwidths.
 
-A covariance of points with a spread s under a bandwidth h has eigenvalues from s² down
-to h². Rounding adds eps s² to its entries, and eps s² / h² to its log-determinant: at
-h = 1e-6 s that is 2e-4 nats in float64. A root R with Σ = RᵀR holds s and h themselves,
-and loses eps s / h: 2e-10. Roots of unions come from those of the parts by orthogonal
-transformations (QR), which never form a covariance.
+The covariance of points with a spread s under a bandwidth h has eigenvalues from s²
+down to h². Rounding changes its entries by eps s², and its log-determinant by
+eps s² / h²: 2e-4 nats in float64 at h = 1e-6 s. A root R with Σ = RᵀR holds s and h
+themselves and loses eps s / h: 2e-10. The root of a union comes from the roots of its
+parts by an orthogonal transformation (QR), which never forms a covariance.
+
+Example: the points (0, 0) and (1, 1) under h = 1e-9. The covariance of their union is
+h² I + ¼ [[1, 1], [1, 1]], with determinant h²/2 + h⁴ = 5e-19. In float64 all entries
+are 0.25, the determinant 0 and its logarithm −∞. The rows √½ h I, √½ h I and ½ (1, 1)
+have R = [[0.5, 0.5], [0, 1.414e-9]], and log det Σ = 2 log(0.5 · 1.414e-9) = −42.14.
+The points have log h⁴ = −82.89 each, and the merge costs −42.14 + 82.89 = 40.75.
 """
 
 from collections.abc import Callable
@@ -13,6 +19,7 @@ from dataclasses import dataclass, replace
 import jax
 import jax.numpy as jnp
 from jax.lax.linalg import triangular_solve
+from typing_extensions import override
 
 from bregjax._numerics import symmetric_part
 from bregjax._pytree import register_pytree
@@ -28,21 +35,22 @@ from bregjax.convex._determinant import identity_remainder
 
 __all__ = ["RootedGaussianModel", "RootedState"]
 
-# Covariances relative to their average that are further from it (Frobenius norm) are
-# compared by log-determinants: no digits cancel then.
+# A covariance is I + A relative to the average of both parts. If ‖A‖ (Frobenius norm)
+# is less than this, a formula in A keeps all digits of its cost. Else log-determinants
+# are subtracted, and few digits cancel; at half, more would.
 _NEAR = 0.5
 
 
 @register_pytree
 @dataclass(frozen=True)
 class RootedState:
-    """Clusters by weight `[k]`, moments, roots and log det Σ `[k]`.
+    """States that hold weights, means, covariances and roots of covariances.
 
     Attributes:
         weight: `[k]`.
-        moments: Means `[k, d]` and covariances `[k, d, d]`, which have derivatives.
-        root: Upper triangular R with Σ = RᵀR, `[k, d, d]`, which have none.
-        log_det: `[k]`.
+        moments: Means `[k, d]` and covariances Σ `[k, d, d]`; derivatives go by these.
+        root: Upper triangular R with Σ = RᵀR, `[k, d, d]`, without derivatives.
+        log_det: log det Σ, `[k]`.
     """
 
     weight: Array
@@ -54,22 +62,22 @@ class RootedState:
 @register_pytree
 @dataclass(frozen=True)
 class RootedGaussianModel(ClusterModel):
-    """Gaussian clusters that hold a root R of their covariance Σ = RᵀR as well.
+    """Clusters by Gaussians that hold a root R of their covariance Σ = RᵀR as well.
 
-    With weight shares p, q and δ = μ_a − μ_b, and up to an orthogonal factor,
+    With weight shares p, q and δ = μ_a − μ_b, the root of a union is
 
         R = [√p R_a; √q R_b; √(pq) δᵀ]
 
-    made upper triangular by a QR decomposition, and log det Σ = 2 Σ log R_ii. Example:
-    the points 0 and 1 on a line under h = 1e-9 have R_a = R_b = 1e-9; the rows are
-    7e-10, 7e-10 and 0.5, and R is 0.5.
+    made upper triangular by a QR decomposition, and log det Σ = 2 Σ log R_ii; the
+    module has an example.
 
     Costs are those of `FullGaussianModel`; they take several times as long.
-    Derivatives are those by moments: a derivative by data is good to eps s² / h².
+    Derivatives go by the moments: a derivative by data is good to eps s² / h².
     """
 
+    @override
     def leaves(self, statistics: Moments, weights: Array) -> RootedState:
-        """States of points with moments `[m, ...]`, by their roots if they have any."""
+        """Build states of points, from `statistics.root` where there is one."""
         root = statistics.root
         if root is None:
             factor = leaf_factors(jax.lax.stop_gradient(statistics.covariance))
@@ -77,82 +85,90 @@ class RootedGaussianModel(ClusterModel):
         moments = replace(statistics, root=None)
         return self.settle(RootedState(weights, moments, root, weights))
 
+    @override
     def pool(self, a: RootedState, b: RootedState) -> RootedState:
-        """Pool the moments and the roots."""
         weight = a.weight + b.weight
         moments = pool(a.weight, a.moments, b.weight, b.moments)
         root = _pooled_root(*jax.lax.stop_gradient((a, b)))
         return RootedState(weight, moments, root, jnp.full_like(weight, jnp.inf))
 
+    @override
     def pool_along(self, merges: Merges, leaves: RootedState) -> RootedState:
-        """Sums of weights, averages of moments; roots merge by merge."""
+        """Sum weights and average moments; find roots merge by merge."""
         weight = merges.sum(leaves.weight)
         moments = pool_along(merges, weight, leaves.moments)
         nodes = weight, moments.mean, leaves.root
         root = _roots_along(merges, *jax.lax.stop_gradient(nodes))
         return RootedState(weight, moments, root, jnp.full_like(weight, jnp.inf))
 
+    @override
     def settle(self, state: RootedState) -> RootedState:
         """Fill in log det Σ."""
         factor = cholesky_by_root(state.moments.covariance, state.root)
         log_det = log_det_of_factor(factor)
         return RootedState(state.weight, state.moments, state.root, log_det)
 
+    @override
     def result(self, state: RootedState) -> Array:
         """BOUNDARY where the covariance is singular."""
         regular = jnp.isfinite(state.log_det)
         codes = jnp.where(regular, Result.CONVERGED, Result.BOUNDARY)
         return codes.astype(jnp.int32)
 
+    @override
     def cost(self, a: RootedState, b: RootedState, union: RootedState) -> Array:
-        """Δ by relative covariances."""
         return _cost(a, b, union)
 
+    @override
     def pair_size(self, state: RootedState) -> int:
-        """The rows of which roots of unions are made."""
+        """Twice the state: the rows from which the root of a union is made."""
         return 2 * super().pair_size(state)
 
     @property
+    @override
     def distributes(self) -> bool:
-        """Not among devices of a CPU, where QR decompositions side by side lock up."""
+        """False on a CPU, where QR decompositions side by side lock up."""
         return jax.default_backend() != "cpu"
 
     @property
+    @override
     def screened(self) -> bool:
-        """Bounds are costs: marginals of covariances have lost their digits."""
+        """False: marginals of covariances have lost their digits; bounds are costs."""
         return False
 
+    @override
     def screen(self, leaves: RootedState) -> Screen:
-        """Costs by log-determinants, less their rounding."""
         return _RootScreen(self)
 
+    @override
     def cross_cost(self, a: RootedState, b: RootedState) -> Array:
-        """By a QR decomposition a pair; by none where all have one covariance."""
+        """Take a QR decomposition a pair, and none where all roots are equal."""
         return _cross_costs(self, a, b)[0]
 
+    @override
     def cross_noise(self, state: RootedState) -> Array:
-        """Of the log-determinants."""
         return _noise(state)
 
 
 @register_pytree
 @dataclass(frozen=True)
 class _RootScreen(Screen):
-    """`cross_cost` less its rounding: a third of the work of the other form."""
+    """`cross_cost` less its rounding: a third of the work of `merge_cost`."""
 
     model: RootedGaussianModel
 
+    @override
     def pair_size(self, state: RootedState) -> int:
-        """As of the cost."""
         return self.model.pair_size(state)
 
+    @override
     def features(self, state: RootedState, dtype: jnp.dtype) -> RootedState:
-        """The states in full precision: these bounds are costs, less rounding."""
         del dtype
         return state
 
+    @override
     def against(self, rows: RootedState) -> Callable[[RootedState], Array]:
-        """Costs of all pairs less 64 times what rounding adds to them, `[k, m]`."""
+        """Costs of all pairs less 64 times their rounding, `[k, m]`."""
 
         def bound(columns: RootedState) -> Array:
             cost, noise = _cross_costs(self.model, rows, columns)
@@ -164,7 +180,7 @@ class _RootScreen(Screen):
 def _cross_costs(
     model: RootedGaussianModel, a: RootedState, b: RootedState
 ) -> tuple[Array, Array]:
-    """Costs of all pairs `[k, m]`, and what rounding adds to them, about."""
+    """Costs of all pairs `[k, m]`, and the rounding of these costs, about."""
 
     def by_roots(a: RootedState, b: RootedState) -> tuple[Array, Array]:
         rows = jax.tree.map(lambda leaf: leaf[:, None], a)
@@ -178,7 +194,7 @@ def _cross_costs(
 
 
 def _noise(state: RootedState) -> Array:
-    """Rounding of w log det Σ: roots are good to eps times norms of columns."""
+    """Rounding of w log det Σ, `[k]`: entries of a root are good to eps ‖column‖."""
     norms = jnp.sqrt(jnp.sum(state.root**2, axis=-2))
     diagonal = jnp.diagonal(state.root, axis1=-2, axis2=-1)
     size = jnp.abs(state.log_det) + jnp.sum(norms / diagonal, axis=-1)
@@ -186,7 +202,7 @@ def _noise(state: RootedState) -> Array:
 
 
 def _roots_along(merges: Merges, weight: Array, mean: Array, leaves: Array) -> Array:
-    """Roots of all nodes of a tree."""
+    """Roots of all nodes of a tree, `[L + t, d, d]`."""
     room = jnp.broadcast_to(leaves[:1], (len(merges.children), *leaves.shape[1:]))
 
     def step(roots: Array, merge: tuple[Array, Array]) -> tuple[Array, None]:
@@ -207,7 +223,7 @@ def _pooled_root(a: RootedState, b: RootedState) -> Array:
 def _union_root(
     w_a: Array, mean_a: Array, root_a: Array, w_b: Array, mean_b: Array, root_b: Array
 ) -> Array:
-    """R of the union of clusters that broadcast."""
+    """R of unions; the arguments broadcast."""
     p, q = w_a / (w_a + w_b), w_b / (w_a + w_b)
     between = jnp.sqrt(p * q)[..., None] * (mean_a - mean_b)
     rows = _stacked(p, root_a, q, root_b)
@@ -228,7 +244,7 @@ def _cost(a: RootedState, b: RootedState, union: RootedState) -> Array:
     p, q = a.weight / total, b.weight / total
     middle = root_of_rows(_stacked(p, a.root, q, b.root))
     delta = (a.moments.mean - b.moments.mean)[..., None, :]
-    # R_a and R_b relative to the root of M, and δ, by one solve.
+    # One solve for R_a, R_b and δ, relative to the root of M.
     rows = a.root, b.root, delta
     lead, d = middle.shape[:-2], middle.shape[-1]
     rows = [jnp.broadcast_to(r, (*lead, *r.shape[-2:])) for r in rows]
@@ -263,7 +279,7 @@ def _remainders(gap: Array, root: Array, middle: Array) -> Array:
 
 
 def _costs_of_means(a: RootedState, b: RootedState) -> tuple[Array, Array]:
-    """The same of clusters with one covariance, ½ w log(1 + pq δᵀΣ⁻¹δ)."""
+    """Costs ½ w log(1 + pq δᵀΣ⁻¹δ) of clusters with one Σ, and their rounding."""
     centre = b.moments.mean[:1]
     white = [triangular_solve(a.root[0], s.moments.mean - centre) for s in (a, b)]
     distances = jnp.sum((white[0][:, None] - white[1][None]) ** 2, axis=-1)
@@ -280,5 +296,6 @@ def _costs_of_means(a: RootedState, b: RootedState) -> tuple[Array, Array]:
 
 
 def _gram(rows: Array) -> Array:
+    """AᵀA of matrices A, exactly symmetric."""
     product = jnp.matmul(jnp.swapaxes(rows, -1, -2), rows, precision="highest")
     return symmetric_part(product)

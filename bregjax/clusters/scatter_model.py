@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._numerics import burg_remainder
 from bregjax._pytree import register_pytree
@@ -34,7 +35,7 @@ __all__ = ["ScatterModel"]
 @register_pytree
 @dataclass(frozen=True)
 class ScatterModel(ClusterModel):
-    """Clusters of independent columns whose ψ* is linear but for −G of their scatter.
+    """Clusters of independent columns for which ψ* is −G(scatter) plus a linear term.
 
     With G concave and increasing, p, q the shares of weight, s_c = p s_a + q s_b + gap
     the scatter of the union and the sum over columns,
@@ -47,6 +48,11 @@ class ScatterModel(ClusterModel):
     cancellation, exactly 0 for equal clusters. `cross_cost` is the first with Σ G held
     in the state: one G a column and pair, good to eps · w |Σ G|.
 
+    Example of "reciprocal" columns, G(s) = ½ log s: the means 1 and 3 of weight 1 with
+    scatters 0.1 have the gap 1/6 and s_c = 0.2667. The first form gives
+    log 0.2667 − log 0.1 = 0.981; the second 2 · 1.875 / 6 = 0.625 for the means, plus
+    0.356 for the scatters.
+
     Attributes:
         spread: "log" for the gamma family, G that of `entropy_of_scatter`;
             "reciprocal" for the inverse Gaussian, G(s) = ½ log s.
@@ -54,37 +60,39 @@ class ScatterModel(ClusterModel):
 
     spread: Spread = jax.tree.static(default="log")
 
+    @override
     def leaves(self, statistics: Scatters, weights: Array) -> ScatterState:
-        """States of points with means and scatters `[m, d]`."""
         return self.settle(ScatterState(weights, statistics, weights))
 
+    @override
     def pool(self, a: ScatterState, b: ScatterState) -> ScatterState:
-        """Pool means and scatters."""
         weight = a.weight + b.weight
         statistics = pool(a.weight, a.statistics, b.weight, b.statistics)
         return ScatterState(weight, statistics, jnp.full_like(weight, jnp.nan))
 
+    @override
     def pool_along(self, merges: Merges, leaves: ScatterState) -> ScatterState:
-        """Sums of weights, averages of means and scatters."""
         weight = merges.sum(leaves.weight)
         statistics = pool_along(merges, weight, leaves.statistics)
         return ScatterState(weight, statistics, jnp.full_like(weight, jnp.nan))
 
+    @override
     def settle(self, state: ScatterState) -> ScatterState:
         """Fill in Σ G(s)."""
         entropy = jnp.sum(self.entropy(state.statistics.scatter), axis=-1)
         return ScatterState(state.weight, state.statistics, entropy)
 
+    @override
     def result(self, state: ScatterState) -> Array:
-        """BOUNDARY where a scatter is 0, OUTSIDE where one is negative."""
+        """BOUNDARY where a scatter is 0, OUTSIDE where a scatter is negative."""
         scatter, location = state.statistics.scatter, state.statistics.location
         outside = jnp.any((scatter < 0) | (location <= 0), axis=-1)
         regular = jnp.isfinite(state.entropy)
         codes = jnp.where(outside, Result.OUTSIDE, Result.BOUNDARY)
         return jnp.where(regular & ~outside, Result.CONVERGED, codes).astype(jnp.int32)
 
+    @override
     def cost(self, a: ScatterState, b: ScatterState, union: ScatterState) -> Array:
-        """Δ by the slope at the union's scatter and two remainders."""
         del union
         w_a, w_b = a.weight[..., None], b.weight[..., None]
         total = w_a + w_b
@@ -101,20 +109,20 @@ class ScatterModel(ClusterModel):
         )
         return jnp.sum(terms, axis=-1)
 
+    @override
     def screen(self, leaves: ScatterState) -> Screen:
-        """One logarithm for several columns."""
         return ScatterScreen.of(leaves)
 
+    @override
     def cross_cost(self, a: ScatterState, b: ScatterState) -> Array:
-        """All pairs by one G a column."""
         rows = jax.tree.map(lambda leaf: leaf[:, None], a)
         columns = jax.tree.map(lambda leaf: leaf[None, :], b)
         union = self.union(rows, columns)
         parts = rows.weight * rows.entropy + columns.weight * columns.entropy
         return jnp.maximum(union.weight * union.entropy - parts, 0)
 
+    @override
     def cross_noise(self, state: ScatterState) -> Array:
-        """Of the entropies, sums over columns."""
         entropy, columns = state.entropy, state.statistics.scatter.shape[-1]
         eps = jnp.finfo(entropy.dtype).eps
         return eps * state.weight * (jnp.abs(entropy) + columns)
@@ -128,7 +136,7 @@ class ScatterModel(ClusterModel):
         return shape_of_scatter(s) if self.spread == "log" else 0.5 / s
 
     def remainder(self, s: Array, y: Array, delta: Array) -> Array:
-        """B(s, y), elementwise, with delta = s − y as it is known better."""
+        """B(s, y), elementwise; delta is s − y with all its digits."""
         if self.spread == "log":
             return entropy_remainder(s, y, delta)
         return 0.5 * burg_remainder(y, delta, x=s)
@@ -136,8 +144,10 @@ class ScatterModel(ClusterModel):
     def log_densities(self, row: Array, clusters: ScatterState) -> Array:
         """log p(x; τ_k) of a positive row `[d]`, `[k]`, without cancellation.
 
-        With φ(r) = r − 1 − log r, of a gamma −log x + k s − G(s) − k φ(x / μ), of an
-        inverse Gaussian ½ log(λ / 2π x³) − λ (x − μ)² / (2 μ² x).
+        The sum over columns, with φ(r) = r − 1 − log r, of
+
+            "log": −log x + k s − G(s) − k φ(x / μ),
+            "reciprocal": ½ log(λ / 2π x³) − λ (x − μ)² / (2 μ² x).
         """
         s, mean = clusters.statistics.scatter, clusters.statistics.location
         x, delta = row[None], row[None] - mean

@@ -1,4 +1,4 @@
-"""Means with scatters about them: what clusters of positive columns hold."""
+"""Means with scatters about them, which clusters of positive columns hold."""
 
 import functools
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._numerics import burg_remainder
 from bregjax._pytree import register_pytree
@@ -22,21 +23,21 @@ Spread = Literal["log", "reciprocal"]
 @register_pytree
 @dataclass(frozen=True)
 class Scatters(CentredStatistics):
-    """Means `[..., d]` of positive columns with a scatter about each.
+    """Means `[..., d]` of positive columns, with a scatter about each mean.
 
     For the statistics T(x) = (log x, x) and (x, 1/x), whose mean domain is bounded by
-    the curve of single points: the scatter is how far a mean lies from it,
+    the curve of single points. The scatter is the distance of a mean from that curve,
 
         "log": s = log E x − E log x,    "reciprocal": s = E 1/x − 1 / E x,
 
-    0 of a single point, and positive otherwise. Never the statistics themselves: where
-    a column varies by a share c of its mean, s is c² or so, and its digits are lost in
-    those of E log x and E 1/x.
+    0 for a single point, and positive otherwise. The statistics themselves would not
+    do: of a column that varies by a share c of its mean, s is about c², and its digits
+    are lost in those of E log x and E 1/x.
 
     Attributes:
         location: E x, positive.
         scatter: s, at least 0.
-        spread: Which of the two.
+        spread: "log" or "reciprocal".
     """
 
     location: Array
@@ -45,7 +46,7 @@ class Scatters(CentredStatistics):
 
     @classmethod
     def of_means(cls, means: tuple[Array, Array], spread: Spread) -> "Scatters":
-        """From E T, by a difference: as good as its parts are."""
+        """The scatters of mean parameters E T, by a difference: as exact as E T is."""
         if spread == "log":
             log_mean, location = means
             return cls(location, jnp.log(location) - log_mean, spread)
@@ -58,20 +59,22 @@ class Scatters(CentredStatistics):
             return jnp.log(self.location) - self.scatter, self.location
         return self.location, self.scatter + 1 / self.location
 
+    @override
     def as_center(self) -> tuple[Array, Array]:
-        """Centres of smoothing are given as E T."""
+        """Return E T, the form in which centres of smoothing are given."""
         return self.means()
 
+    @override
     def mixed(self, center: tuple[Array, Array], share: Array) -> "Scatters":
-        """E T of the mixture (1 − α) · self + α · center; α scalar or `[...]`."""
         center = _pair(center)
         share = jnp.broadcast_to(share, self.location.shape[:-1])
         made = Scatters.of_means(center, self.spread)
         made = jax.tree.map(lambda z, t: jnp.broadcast_to(z, t.shape), made, self)
         return pool(1 - share, self, share, made)
 
+    @override
     def added(self, center: tuple[Array, Array], amount: Array) -> "Scatters":
-        """E T + α z. What z adds to the scatter is a sum of terms of one sign."""
+        """Return E T + α z; what z adds to the scatter is a sum of like signs."""
         along = lambda z: jnp.broadcast_to(amount * z, self.location.shape)
         first, second = map(along, _pair(center))
         if self.spread == "log":
@@ -85,7 +88,13 @@ class Scatters(CentredStatistics):
 @register_pytree
 @dataclass(frozen=True)
 class ScatterState:
-    """Clusters by weight `[k]`, means and scatters `[k, d]`, and Σ G(s) `[k]`."""
+    """States that hold weights, means and scatters.
+
+    Attributes:
+        weight: `[k]`.
+        statistics: Means and scatters, `[k, d]`.
+        entropy: Σ G(s) over columns, see `ScatterModel`, `[k]`.
+    """
 
     weight: Array
     statistics: Scatters
@@ -93,6 +102,7 @@ class ScatterState:
 
 
 def _pair(center: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Raise TypeError unless a centre is a pair; return it."""
     if not isinstance(center, tuple) or len(center) != 2:
         raise TypeError(
             "`center` must be a pair of arrays, in the form of the sufficient "
@@ -109,7 +119,8 @@ def gap(spread: Spread, w_a: Array, a: Array, w_b: Array, b: Array) -> Array:
 
         "log": log c − p log a − q log b,    "reciprocal": p q (a − b)² / (a b c),
 
-    to relative rounding, 0 where a = b.
+    to relative rounding, 0 where a = b. Example: a = 1 and b = 3 of equal weight have
+    c = 2 and the gaps log 2 − ½ log 3 = 0.1438 and ¼ · 4 / (1 · 3 · 2) = 0.1667.
     """
     p, q, c, apart = _shares(w_a, a, w_b, b)
     if spread == "log":
@@ -121,8 +132,8 @@ def gap(spread: Spread, w_a: Array, a: Array, w_b: Array, b: Array) -> Array:
 
 @gap.defjvp
 def _gap_jvp(spread, primals, tangents):
-    # Derivatives of the two formulas cancel where one mean is much the larger. These,
-    # by a, by b and by p = 1 − q, are written out.
+    # Written out, by a, by b and by p = 1 − q: derivatives of the formulas of `gap`
+    # cancel where one mean is much larger than the other.
     w_a, a, w_b, b = primals
     dw_a, da, dw_b, db = tangents
     p, q, c, apart = _shares(w_a, a, w_b, b)
@@ -147,9 +158,9 @@ def _shares(
 
 
 def pool(w_a: Array, a: Scatters, w_b: Array, b: Scatters) -> Scatters:
-    """Statistics of the union of two weighted clusters.
+    """Statistics of the union of two weighted clusters: s = p s_a + q s_b + gap.
 
-    With p = w_a / w and q = w_b / w: s = p s_a + q s_b + gap.
+    With p = w_a / w and q = w_b / w the shares of weight.
     """
     w_a, w_b = w_a[..., None], w_b[..., None]
     nowhere = jnp.zeros((1,) * a.location.ndim, bool)
@@ -164,8 +175,11 @@ def pool_along(merges: Merges, weights: Array, leaves: Scatters) -> Scatters:
 
     Args:
         merges: The tree.
-        weights: Of all nodes, `[L + t]`.
-        leaves: `[L, d]`.
+        weights: Weights of all nodes, `[L + t]`.
+        leaves: Statistics of the leaves, `[L, d]`.
+
+    Returns:
+        Statistics `[L + t, d]`.
     """
     location = merges.average(weights, leaves.location)
     (w_a, w_b), (a, b) = merges.parts(weights), merges.parts(location)

@@ -1,4 +1,4 @@
-"""Exponential families."""
+"""Exponential families: built-in ones, and those that a user writes."""
 
 from bregjax.clusters.natural_model import NaturalModel as NaturalModel
 from bregjax.families.base import Family as Family

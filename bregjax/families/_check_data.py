@@ -15,22 +15,28 @@ from bregjax.families._landscape import Landscape, psi_gradients, psi_values
 
 __all__ = ["DataView", "check_data", "check_precision", "check_statistic"]
 
+# How many rows, means of subsets and means of random θ are solved for.
 _MOST_ROWS = 200
 _SUBSETS = 8
 _RANDOM_MEANS = 8
 
+# Relative errors up to which a test passes, and what it guards.
+_ROUND_TRIP = 1e-5  # of ∇ψ(θ(μ)): solutions in float64 are good to far less
+_VALUE_ERROR = 1e-4  # of ψ in float32, relative to its terms: three digits are lost
+_SLOPE_ERROR = 1e-3  # of ∇ψ in float32, relative to its size
+
 
 @dataclass(frozen=True)
 class DataView:
-    """What the solver says of rows, of means of subsets and of random means ∇ψ(θ).
+    """Solutions at statistics of rows, at means of subsets, at random means ∇ψ(θ).
 
     Attributes:
-        rows: Indices of the rows looked at, `[r]`.
+        rows: Indices of the rows, `[r]`.
         means: Mean parameters of rows, subsets and random θ, in this order, `[k, n]`.
-        naturals: θ found for them, `[k, n]`.
-        values: ψ*, `[k]`.
+        naturals: θ of these means, `[k, n]`.
+        values: ψ* of these means, `[k]`.
         codes: `Result` codes, `[k]`.
-        num_subsets: How many follow the rows; the first is of all the data.
+        num_subsets: Number of subsets; the first subset is all the data.
     """
 
     rows: np.ndarray
@@ -66,7 +72,7 @@ def _solutions(family: Distribution, means: Array):
 def check_data(
     family: Distribution, x: Any, seen: Landscape, rng: np.random.Generator
 ) -> tuple[list[Finding], DataView | None]:
-    """Findings on the data; None in place of a view if there is nothing to solve."""
+    """Test the family on data; the view is None if T fails and nothing is solved."""
     fits, statistics = check_statistic(family, x)
     if not fits.passed:
         return [fits], None
@@ -76,7 +82,7 @@ def check_data(
 
 
 def check_statistic(family: Distribution, x: Any) -> tuple[Finding, np.ndarray]:
-    """Whether T is finite in every row, and T of the rows, `[m, n]`."""
+    """Test that T is finite in every row; return T of the rows, too, `[m, n]`."""
     statistics = np.asarray(_statistics(family, x))
     bad = np.asarray(~np.isfinite(statistics).all(axis=1))
     if not bad.any():
@@ -112,7 +118,7 @@ def _view(
 
 
 def _describe_rows(family: Distribution, x: Any, view: DataView) -> Finding:
-    """Rows inside, on the boundary of, or outside the mean domain."""
+    """Test that rows lie in the mean domain, or that smoothing moves them there."""
     codes, values = view.codes[: len(view.rows)], view.values[: len(view.rows)]
     count = len(codes)
     outside = codes == Result.OUTSIDE
@@ -159,7 +165,7 @@ def _describe_rows(family: Distribution, x: Any, view: DataView) -> Finding:
 
 
 def _check_solver(view: DataView) -> Finding:
-    """No failures, and convergence on random means, which are inside."""
+    """Test that no solve failed, and that random means, which are inside, converged."""
     failed = np.isin(view.codes, (Result.STEP_LIMIT, Result.STALLED, Result.INVALID))
     inside = np.arange(len(view.codes)) >= len(view.rows) + view.num_subsets
     failed |= inside & (view.codes != Result.CONVERGED)
@@ -183,14 +189,14 @@ def _check_solver(view: DataView) -> Finding:
 
 
 def _check_round_trip(family: Distribution, view: DataView) -> Finding:
-    """∇ψ(θ(μ)) = μ where θ was found."""
+    """Test that ∇ψ(θ(μ)) = μ where θ was found."""
     solved = view.usable
     means = np.asarray(psi_gradients(family, view.naturals[solved]))
     size = np.abs(view.means[solved]) + np.abs(means) + 1e-12
-    # A component that is a rounding of the largest one comes back to that rounding.
+    # A small component comes back only to the rounding of the largest component.
     size += 1e-3 * np.max(size, axis=1, keepdims=True, initial=0)
     gap = np.max(np.abs(means - view.means[solved]) / size, initial=0)
-    passed = bool(gap < 1e-5)
+    passed = bool(gap < _ROUND_TRIP)
     return Finding(
         "round trip",
         passed=passed,
@@ -202,7 +208,7 @@ def _check_round_trip(family: Distribution, view: DataView) -> Finding:
 
 
 def check_precision(family: Distribution, seen: Landscape, view: DataView) -> Finding:
-    """ψ and ∇ψ in float32 against float64, near the natural parameters of the data."""
+    """Test ψ and ∇ψ in float32 against float64, near θ of the data."""
     solved = view.naturals[view.usable]
     near = seen.points[seen.whole]
     points = np.concatenate([solved, near]).astype(np.float32)
@@ -215,8 +221,8 @@ def check_precision(family: Distribution, seen: Landscape, view: DataView) -> Fi
     inner = np.abs(slopes * exact).sum(axis=1)
     terms = 1e-3 + np.abs(values) + inner
     size = np.abs(slopes) + np.max(np.abs(slopes), axis=1, keepdims=True) + 1e-3
-    off = np.abs(low_values - values) > 1e-4 * terms
-    off |= (np.abs(low_slopes - slopes) > 1e-3 * size).any(axis=1)
+    off = np.abs(low_values - values) > _VALUE_ERROR * terms
+    off |= (np.abs(low_slopes - slopes) > _SLOPE_ERROR * size).any(axis=1)
     lost = ~np.isfinite(low_values) | ~np.isfinite(low_slopes).all(axis=1)
     known = np.isfinite(values) & np.isfinite(slopes).all(axis=1)
     lost, off = lost & known, off & known & ~lost

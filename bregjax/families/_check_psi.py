@@ -8,15 +8,25 @@ from bregjax.families._landscape import Landscape, psi_gradients, psi_values
 
 __all__ = ["check_chords", "check_psi", "check_separable", "check_start"]
 
-_NULL = 1e-12  # scaled curvatures under this are none
-_MOST_NAMED = 4
+# What counts as rounding in float64, as a share of the size of what is compared. The
+# faults that the tests look for are orders of magnitude larger.
+_NULL = 1e-12  # of a curvature, times n
+_BULGE = 1e-10  # by which ψ may lie above a chord
+_DESCENT = 1e-8  # by which a slope may decrease along a segment
+_NEGATIVE = 1e-6  # of a scaled eigenvalue of the Hessian
+_KINK = 1e-8  # by which slopes may change along a direction without curvature
+_COUPLED = 1e-9  # by which a slope may change with other coordinates
+_COEFFICIENT = 1e-6  # of a coefficient of an overcomplete direction
+
+_MOST_NAMED = 4  # overcomplete directions that a sentence names
 
 
 def check_psi(family: Distribution, seen: Landscape, rng: np.random.Generator):
-    """Findings on ψ alone.
+    """Test ψ alone.
 
     Returns:
-        The findings, and the overcomplete directions `[r, n]` as readable rows.
+        The findings, and the overcomplete directions `[r, n]`, with few and simple
+        coefficients.
     """
     start = check_start(seen)
     if not start.passed:
@@ -31,6 +41,7 @@ def check_psi(family: Distribution, seen: Landscape, rng: np.random.Generator):
 
 
 def check_start(seen: Landscape) -> Finding:
+    """Test that ψ, ∇ψ and ∇²ψ are finite at the start."""
     bad = ~np.isfinite(seen.gradients[0])
     if not np.isfinite(seen.values[0]):
         return Finding(
@@ -65,7 +76,7 @@ _CONVEX = (
 
 
 def check_chords(family: Distribution, seen: Landscape) -> Finding:
-    """By midpoints of segments, and by gradients that must be monotone."""
+    """Test convexity at midpoints of segments, and that gradients are monotone."""
     a, b = seen.points, np.roll(seen.points, -1, axis=0)
     middle = np.asarray(psi_values(family, (a + b) / 2))
     next_value = np.roll(seen.values, -1)
@@ -77,11 +88,11 @@ def check_chords(family: Distribution, seen: Landscape) -> Finding:
             f"domain is not convex. {_CONVEX}",
         )
     size = np.abs(seen.values) + np.abs(next_value) + np.abs(middle)
-    bulge = middle - (seen.values + next_value) / 2 > 1e-10 * (size + 1e-3)
+    bulge = middle - (seen.values + next_value) / 2 > _BULGE * (size + 1e-3)
     next_slope = np.roll(seen.gradients, -1, axis=0)
     steps = np.einsum("kn,kn->k", next_slope - seen.gradients, b - a)
     terms = np.einsum("kn,kn->k", np.abs(next_slope), np.abs(b - a))
-    bulge |= steps < -1e-8 * terms
+    bulge |= steps < -_DESCENT * terms
     if bulge.any():
         return Finding(
             "convex",
@@ -93,18 +104,18 @@ def check_chords(family: Distribution, seen: Landscape) -> Finding:
 
 
 def _check_convex(family: Distribution, seen: Landscape) -> Finding:
-    """By chords, and by eigenvalues."""
+    """Test convexity by chords, and by eigenvalues of the Hessian."""
     chords = check_chords(family, seen)
     if not chords.passed:
         return chords
     whole = seen.whole
     least = np.array([_scaled_eigh(h)[0].min() for h in seen.hessians[whole]])
-    if (least < -1e-6).any():
+    if (least < -_NEGATIVE).any():
         return Finding(
             "convex",
             passed=False,
             sentence=f"∇²ψ has a negative eigenvalue ({least.min():.2g} in units of "
-            f"its diagonal) at {np.sum(least < -1e-6)} of {len(least)} points. "
+            f"its diagonal) at {np.sum(least < -_NEGATIVE)} of {len(least)} points. "
             f"{_CONVEX}",
         )
     if not whole.all():
@@ -123,7 +134,7 @@ def _check_convex(family: Distribution, seen: Landscape) -> Finding:
 
 
 def _scaled_eigh(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Eigenvalues, vectors and scale of D⁻¹HD⁻¹, D = diag(|H|)^½."""
+    """Eigenvalues and vectors of D⁻¹HD⁻¹, and the diagonal of D = diag(|H|)^½."""
     diagonal = np.abs(np.diagonal(hessian))
     scale = np.sqrt(np.where(diagonal > 0, diagonal, 1))
     scaled = hessian / scale / scale[:, None]
@@ -138,7 +149,8 @@ def _common_null(seen: Landscape) -> np.ndarray:
     scale = np.where(diagonal > 0, diagonal, 1)
     total = np.zeros_like(seen.hessians[0])
     for hessian in seen.hessians[whole]:
-        # Larger ones are scaled down; the rounding of smaller ones not up.
+        # Large Hessians are scaled down. Small ones are not scaled up, nor is their
+        # rounding.
         total += hessian / max(1.0, np.max(np.abs(np.diagonal(hessian)) / scale))
     values, vectors, scale = _scaled_eigh(total)
     basis = vectors[:, values <= len(values) * _NULL].T / scale
@@ -146,7 +158,11 @@ def _common_null(seen: Landscape) -> np.ndarray:
 
 
 def _check_pieces(family: Distribution, seen: Landscape, null: np.ndarray) -> Finding:
-    """Whether ψ is curved wherever it is anywhere: no linear pieces, no kinks."""
+    """Test that ψ has no linear pieces and no kinks.
+
+    Directions without curvature must be the same at all points, and ∇ψ must not change
+    along them.
+    """
     sentence = (
         "ψ has linear pieces: along {} it has no curvature {}. Means and natural "
         "parameters do not correspond there. A log-partition function is smooth and, "
@@ -170,7 +186,7 @@ def _check_pieces(family: Distribution, seen: Landscape, null: np.ndarray) -> Fi
         slopes = np.asarray(psi_gradients(family, seen.points[0] + ends))
         change = np.abs(np.sum((slopes - seen.gradients[0]) * ends, axis=1))
         size = np.sum(np.abs(seen.gradients[0]) + np.abs(slopes), axis=1)
-        kinked = change > 1e-8 * size
+        kinked = change > _KINK * size
         if kinked.any():
             move = ends[np.argmax(kinked)]
             name = _combination(move / np.abs(move).max(), seen.names)
@@ -182,26 +198,28 @@ def _check_pieces(family: Distribution, seen: Landscape, null: np.ndarray) -> Fi
 
 
 def _readable(basis: np.ndarray) -> np.ndarray:
-    """Row-reduced echelon form: few and simple coefficients."""
+    """The reduced row echelon form, whose coefficients are few and simple."""
     rows, lead = basis.copy(), 0
     for column in range(basis.shape[1]):
         if lead == len(rows):
             break
         pivot = lead + int(np.argmax(np.abs(rows[lead:, column])))
-        if abs(rows[pivot, column]) < 1e-6:
+        if abs(rows[pivot, column]) < _COEFFICIENT:
             continue
         rows[[lead, pivot]] = rows[[pivot, lead]]
         rows[lead] /= rows[lead, column]
         others = np.arange(len(rows)) != lead
         rows[others] -= np.outer(rows[others, column], rows[lead])
         lead += 1
-    return np.where(np.abs(rows) < 1e-6, 0, rows)
+    return np.where(np.abs(rows) < _COEFFICIENT, 0, rows)
 
 
 def _combination(row: np.ndarray, names: tuple[str, ...]) -> str:
     """A linear combination in words: `θ[0] + θ[1] − 2 θ[2]`."""
     text = ""
-    terms = [(c, name) for c, name in zip(row, names, strict=True) if abs(c) > 1e-6]
+    terms = [
+        (c, name) for c, name in zip(row, names, strict=True) if abs(c) > _COEFFICIENT
+    ]
     for coefficient, name in terms[:8]:
         size = f"{abs(coefficient):.3g}"
         sign = "−" if coefficient < 0 else "+"
@@ -211,6 +229,7 @@ def _combination(row: np.ndarray, names: tuple[str, ...]) -> str:
 
 
 def _describe_null(directions: np.ndarray, names: tuple[str, ...]) -> Finding:
+    """Name the overcomplete directions of θ."""
     if not len(directions):
         return Finding(
             "overcomplete",
@@ -233,14 +252,18 @@ def _describe_null(directions: np.ndarray, names: tuple[str, ...]) -> Finding:
 def check_separable(
     family: Distribution, seen: Landscape, rng: np.random.Generator
 ) -> Finding:
-    """Whether ∂ψ/∂θ_i depends on θ_i alone: some coordinates redrawn, others kept."""
+    """Test that ∂ψ/∂θ_i depends on θ_i alone.
+
+    Random coordinates take values of another point, and the slopes by the others must
+    not change.
+    """
     keep = rng.uniform(size=seen.points.shape) < 0.5
     mixed = np.where(keep, seen.points, np.roll(seen.points, -1, axis=0))
     slopes = np.asarray(psi_gradients(family, mixed))
     gap = np.abs(slopes - seen.gradients)
     size = np.abs(slopes) + np.abs(seen.gradients) + 1e-12
     known = np.isfinite(gap)
-    holds = not (keep & known & (gap > 1e-9 * size)).any()
+    holds = not (keep & known & (gap > _COUPLED * size)).any()
     if family.separable:
         return Finding(
             "separable",

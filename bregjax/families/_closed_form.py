@@ -1,4 +1,4 @@
-"""What the closed forms of conjugates share."""
+"""Solutions of conjugates from closed forms."""
 
 import jax.numpy as jnp
 
@@ -12,11 +12,11 @@ __all__ = ["all_finite", "closed_form"]
 def closed_form(
     value: Array, natural: PyTree, *, inside: Array, closure: Array, valid: Array
 ) -> ConjugateSolution:
-    """A conjugate's solution with the codes of the solver.
+    """The solution of a conjugate from a closed form, with the codes of the solver.
 
     Args:
-        value: ψ*(μ) with its limits on the boundary.
-        natural: Its maximiser; ±inf where the limit is attained there.
+        value: ψ*(μ), with its limits on the boundary.
+        natural: The maximiser θ; ±inf where only a limit attains the value.
         inside: Whether μ is inside the mean domain.
         closure: Whether μ is inside or on the boundary.
         valid: Whether μ is free of NaN and inf.

@@ -19,8 +19,8 @@ def naturals_of(
 ) -> tuple[PyTree, Array]:
     """θ_k and ψ(θ_k), `[k, ...]` and `[k]`, of means inside the mean domain.
 
-    A mean on its boundary has none; in the place of it stands the last that the solver
-    reached, with densities that are tiny where they should be 0.
+    A mean on the boundary has no θ. The last iterate of the solver takes its place,
+    with densities that are tiny where they should be 0.
     """
     if isinstance(clusters, MeanState):
         solve = lambda mean: family.conjugate(mean).maximiser
@@ -38,7 +38,7 @@ def by_natural(
     statistics = ravel_pytree(family.sufficient_statistics(row))[0]
     flat = jax.vmap(lambda theta: ravel_pytree(theta)[0])(natural)
     base = family.log_base_measure(row)
-    # Of finite θ nothing is masked: T = 0 still has the derivative θ.
+    # Only infinite θ are masked: a finite θ is the derivative by T, also at T = 0.
     idle = (statistics[None] == 0) & jnp.isinf(flat)
     value = jnp.sum(statistics[None] * jnp.where(idle, 0, flat), axis=-1) - psi
     return jnp.where(jnp.isneginf(base), -jnp.inf, value + base)
@@ -47,8 +47,8 @@ def by_natural(
 def by_divergence(family: Distribution, row: Array, means: Array) -> Array:
     """f(τ_k) + ⟨∇f(τ_k), T(x) − τ_k⟩ + log h(x), `[k]`; see `tangent_values`.
 
-    The log-density, with f the function of the family's cluster model, where that is
-    ψ*; where it is ψ* and a linear term more, the density is that term at T(x) less.
+    f is the function of the family's cluster model. If f is ψ*, that is the
+    log-density; if f is ψ* plus a linear term, subtract the linear term at T(x).
     """
     function = family.cluster_model().function  # pyright: ignore[reportAttributeAccessIssue]
     statistics = family.sufficient_statistics(row)
@@ -58,11 +58,12 @@ def by_divergence(family: Distribution, row: Array, means: Array) -> Array:
 
 @jax.custom_jvp
 def tangent_values(function: ConvexFunction, x: Array, means: Array) -> Array:
-    """f(τ_k) + ⟨∇f(τ_k), x − τ_k⟩, `[k]`: where the tangents at τ_k stand at x.
+    """f(τ_k) + ⟨∇f(τ_k), x − τ_k⟩, `[k]`: the values at x of the tangents at τ_k.
 
-    By f(x) − B_f(x, τ_k), which holds for means on the boundary of dom f too, where the
-    slope is infinite: a count of 0 under a rate of 0. Derivatives by x are the slopes
-    ∇f(τ_k), those by τ_k the ones of the divergence; x may be on the boundary.
+    Computed as f(x) − B_f(x, τ_k), which also holds for means on the boundary of dom f,
+    where the slope is infinite: a count of 0 under a rate of 0. Derivatives by x are
+    the slopes ∇f(τ_k), derivatives by τ_k those of the divergence; x may be on the
+    boundary.
     """
     return function(x) - divergences_from(function, x, means)
 

@@ -1,4 +1,4 @@
-"""What densities and diagnostics need of a family."""
+"""The protocol of families that densities and diagnostics need."""
 
 from typing import Protocol
 
@@ -11,11 +11,11 @@ __all__ = ["Distribution"]
 
 
 class Distribution(Potential, Protocol):
-    """A potential with statistics and a base measure; see `Family`, which is one."""
+    """A potential with statistics and a base measure, such as `Family`."""
 
     @property
     def smoothing_hint(self) -> str:
-        """What to pass as `smoothing` where singletons have no finite cost."""
+        """What to pass as `smoothing` where single points have no finite cost."""
         ...
 
     def sufficient_statistics(self, x: Array) -> PyTree:
@@ -39,9 +39,9 @@ class Distribution(Potential, Protocol):
         ...
 
     def default_smoothing(self, x: Array, weights: Array | None) -> StatisticMap | None:
-        """The map that "auto" stands for."""
+        """The smoothing map that "auto" stands for."""
         ...
 
     def cluster_model(self) -> ClusterModel:
-        """The clusters of the family."""
+        """The cluster model of the family."""
         ...

@@ -1,4 +1,4 @@
-"""Why a solver failed, where ψ itself is to blame: the doctor's quick tests alone."""
+"""Quick diagnostics of a ψ, to explain why a solver failed."""
 
 import jax
 import numpy as np
@@ -13,24 +13,24 @@ from bregjax.families.base import Family
 
 __all__ = ["explain_failure"]
 
-_WIDEST = 2000  # parameters up to which coordinates are looked at one by one
+_WIDEST = 2000  # the most parameters for which ψ is tested
 
 
 def explain_failure(family: Family, x: DataLike) -> str | None:
-    """The first fault of a ψ of one's own that the doctor's quick tests find.
+    """Find the first fault of a user's ψ by the quick tests of `Family.check`.
 
-    In this order: T does not fit θ, or is not finite; ψ or ∇ψ is not finite at the
-    start, or ψ not around it; ψ is not convex; ψ is not separable although it claims to
-    be. Two dozen random points and no solves: about a second, most of it compilation.
+    Faults are sought in this order: T does not fit θ, or is not finite; ψ or ∇ψ is not
+    finite at the start, or ψ not around the start; ψ is not convex; ψ is not separable
+    although it claims to be. Two dozen random points and no solves: about a second,
+    most of it compilation.
 
     Args:
         family: The family whose rows or costs failed.
         x: Data, a row a point.
 
     Returns:
-        A sentence or two that name the fault and the remedy, as `Family.check` has
-        them; None if no fault was found, if the family has a closed form, or if values
-        can't be read.
+        A sentence or two on the fault and the remedy, as in `Family.check`; None if no
+        fault was found, if the family has a closed form, or if values are traced.
     """
     if not family.solves or not is_concrete((family, x)):
         return None
@@ -64,7 +64,7 @@ def _first_fault(family: Family, rows: np.ndarray) -> Finding | None:
 
 
 def _check_around(seen: Landscape) -> Finding:
-    """Whether ψ is finite on all sides of its start."""
+    """Test that ψ and ∇ψ are finite on all sides of the start."""
     lost = ~np.isfinite(seen.values) | ~np.isfinite(seen.gradients).all(axis=1)
     return Finding(
         "start",

@@ -1,4 +1,4 @@
-"""One line of a doctor's report."""
+"""A single finding of the diagnostics of a family."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ __all__ = ["Finding"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What one test of a family found.
+    """The result of a single test of a family.
 
     Attributes:
-        name: Of the test, one or two words.
-        passed: Whether nothing needs mending.
-        sentence: What was found and, if it failed, what to do.
+        name: Name of the test, one or two words.
+        passed: Whether nothing needs to be changed.
+        sentence: What was found and, if the test failed, what to do.
     """
 
     name: str

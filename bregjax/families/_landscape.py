@@ -1,4 +1,4 @@
-"""What ψ looks like around its start: values and derivatives at random points."""
+"""Values and derivatives of ψ at its start and at random points around it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +13,8 @@ from bregjax.families._distribution import Distribution
 
 __all__ = ["Landscape", "glance", "psi_gradients", "psi_values", "survey"]
 
-_RADII = (0.3, 1.0, 3.0)  # in standard deviations of the statistic, inverted
-_LARGE = 200  # parameters from which fewer points are looked at
+_RADII = (0.3, 1.0, 3.0)  # in units of 1 / (standard deviation of the statistic)
+_LARGE = 200  # with more parameters fewer points are drawn
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Landscape:
     """ψ, ∇ψ and ∇²ψ at the start (first) and at random points around it.
 
     Attributes:
-        points: θ raveled, `[k, n]`, all with ψ finite.
+        points: Raveled θ with finite ψ, `[k, n]`.
         values: `[k]`.
         gradients: `[k, n]`.
         hessians: `[k, n, n]`.
-        names: Of the n coordinates.
+        names: Names of the n coordinates of θ.
     """
 
     points: np.ndarray
@@ -74,7 +74,7 @@ def _curvatures(family: Distribution, start: Array) -> Array:
 
 
 def survey(family: Distribution, rng: np.random.Generator) -> Landscape:
-    """Look at ψ at its start and at random points, drawn in where ψ is not finite."""
+    """Evaluate ψ, ∇ψ and ∇²ψ at the start and at random points of finite ψ."""
     start = _start_of(family)
     hessian = np.asarray(_hessians(family, start[None]))[0]
     points = _points_around(family, start, np.diagonal(hessian), rng)
@@ -82,7 +82,7 @@ def survey(family: Distribution, rng: np.random.Generator) -> Landscape:
 
 
 def glance(family: Distribution, rng: np.random.Generator) -> Landscape:
-    """Look at the same points as `survey`, without Hessians (`[k, 0, 0]`)."""
+    """Evaluate ψ and ∇ψ at the points of `survey`; Hessians are `[k, 0, 0]`."""
     start = _start_of(family)
     points = _points_around(family, start, np.asarray(_curvatures(family, start)), rng)
     return _landscape(family, points, np.zeros((len(points), 0, 0)))
@@ -98,7 +98,7 @@ def _points_around(
     curvature: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """The start and random points at a few radii, drawn in until ψ is finite."""
+    """The start and random points at a few radii, halved until ψ is finite."""
     count = 24 if start.size <= _LARGE else 6
     usable = np.isfinite(curvature) & (curvature != 0)
     unit = np.where(usable, 1 / np.sqrt(np.where(usable, np.abs(curvature), 1)), 1)

@@ -1,4 +1,4 @@
-"""Tables of categories: their levels, their codes, and what is wrong with entries."""
+"""Levels and codes of tables of categories, and tests of the entries."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
@@ -17,9 +17,9 @@ _SHOWN = 8
 
 
 def as_table(x: DataLike) -> np.ndarray:
-    """Entries as they are, `[m, d]`; a vector is one column.
+    """The entries as they are, `[m, d]`; a vector is one column.
 
-    Lists keep numbers apart from names, which NumPy would turn into text.
+    Lists become arrays of objects: NumPy would turn numbers beside names into text.
     """
     refuse_masked("x", x)
     nested = isinstance(x, list | tuple)
@@ -31,7 +31,7 @@ def known_levels(levels: Iterable[Any], width: int) -> Levels:
     """Levels given by a user, as tuples.
 
     Raises:
-        ValueError: Unless there are levels for each of `width` columns, no two alike.
+        ValueError: Unless each of `width` columns has levels, all of them different.
     """
     columns = list(levels)
     if len(columns) != width:
@@ -56,7 +56,7 @@ def known_levels(levels: Iterable[Any], width: int) -> Levels:
 
 
 def levels_of(table: np.ndarray) -> Levels:
-    """The levels that occur in each column, sorted; missing entries are none."""
+    """The sorted levels of each column; a missing entry is not a level."""
 
     def of_column(column: np.ndarray) -> tuple[Hashable, ...]:
         present = [v for v in _distinct(column)[0] if not is_missing(v)]
@@ -69,7 +69,7 @@ def levels_of(table: np.ndarray) -> Levels:
 
 
 def codes_of(table: np.ndarray, levels: Levels) -> np.ndarray:
-    """Places of entries in the levels of their columns, `[m, d]`; −1 if none."""
+    """Places of entries among the levels of their columns, `[m, d]`, or −1."""
     codes = np.empty(table.shape)
     for number, (column, known) in enumerate(zip(table.T, levels, strict=True)):
         code = {level: place for place, level in enumerate(known)}
@@ -79,7 +79,7 @@ def codes_of(table: np.ndarray, levels: Levels) -> np.ndarray:
 
 
 def check_levels(table: np.ndarray, levels: Levels) -> None:
-    """Raise ValueError at the first entry that is none of the levels of its column."""
+    """Raise ValueError at the first entry that is not a level of its column."""
     codes = codes_of(table, levels)
     for number, column in enumerate(table.T):
         continuous = [v for v in _distinct(column)[0] if _is_continuous(v)]
@@ -116,7 +116,7 @@ def _refuse(column: np.ndarray, number: int, bad: Any, rule: str, remedy: str) -
 
 
 def _distinct(column: np.ndarray) -> tuple[list[Any], np.ndarray]:
-    """Distinct entries as plain Python values, and which of them each entry is."""
+    """The distinct entries as Python values, and the place of each entry in them."""
     if column.dtype != object:
         distinct, where = np.unique(column, return_inverse=True)
         return distinct.tolist(), where
@@ -127,7 +127,7 @@ def _distinct(column: np.ndarray) -> tuple[list[Any], np.ndarray]:
 
 
 def _plain(value: Any) -> Any:
-    """A NumPy number or string as Python's, and every NaN as one and the same."""
+    """A NumPy number or string as a Python one, and every missing value as None."""
     value = value.item() if isinstance(value, np.generic) else value
     return None if is_missing(value) else value
 

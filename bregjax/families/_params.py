@@ -1,4 +1,4 @@
-"""Parameters in any pytree of the user's: what differentiates, what is structure."""
+"""A user's parameters, any pytree, split into what differentiates and structure."""
 
 import functools
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from bregjax._typing import Array, PyTree
 
 __all__ = ["Held", "in_words", "joined", "name_of", "split"]
 
-_WIDTH = 90  # characters of a pytree in words, beyond which only its size is told
+_WIDTH = 90  # characters; a pytree whose words are longer is shown by its size alone
 
 
 class Held:
-    """A value as part of a structure: compared by itself, or by identity.
+    """A value as part of a tree structure, compared by value or else by identity.
 
-    A tree structure has to be hashable, and a list or a configuration is not; such a
-    one is equal to itself alone.
+    Tree structures must be hashable. A value that is not hashable, such as a list, is
+    hashed and compared by identity.
     """
 
     def __init__(self, value: Any):
@@ -33,11 +33,11 @@ class Held:
             self._by_value = False
 
     def __hash__(self) -> int:
-        """Of the value, else of its identity."""
+        """The hash of the value, or of its identity if the value has none."""
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        """Whether the values are one object, or equal where that is known."""
+        """Whether the values are one object, or hashable and equal."""
         if not isinstance(other, Held):
             return False
         if self.value is other.value:
@@ -47,15 +47,15 @@ class Held:
 
 
 def split(params: PyTree) -> tuple[PyTree, tuple[Any, tuple[Held, ...]]]:
-    """Arrays and numbers in the pytree's own shape, and the rest as its structure.
+    """Split a pytree into its arrays and numbers, and everything else.
 
     Args:
-        params: Any pytree. Leaves that are no numbers (functions, names, flags) are
-            structure.
+        params: Any pytree. Leaves that are not numbers (functions, names, flags) belong
+            to the structure.
 
     Returns:
-        The pytree with None in the place of each such leaf, and what `joined` needs to
-        put them back.
+        The pytree with None for each leaf that is not a number, and the structure from
+        which `joined` restores these leaves.
     """
     leaves, treedef = jax.tree.flatten(params, is_leaf=_is_none)
     arrays = [_kept(leaf) if _is_numbers(leaf) else None for leaf in leaves]
@@ -64,7 +64,7 @@ def split(params: PyTree) -> tuple[PyTree, tuple[Any, tuple[Held, ...]]]:
 
 
 def joined(arrays: PyTree, structure: tuple[Any, tuple[Held, ...]]) -> PyTree:
-    """The pytree that `split` was given, with these arrays."""
+    """The pytree that `split` was given, with other arrays."""
     treedef, rest = structure
     if all(held.value is None for held in rest):
         return arrays
@@ -84,7 +84,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def in_words(tree: PyTree) -> str:
-    """A pytree with `float64[3]` for its arrays and names for its functions."""
+    """A pytree as text, with `float64[3]` for arrays and names for functions."""
     text = repr(jax.tree.map(_word, tree))
     if len(text) <= _WIDTH:
         return text
@@ -94,7 +94,7 @@ def in_words(tree: PyTree) -> str:
 
 
 class _Word(str):
-    """Text that is shown without quotation marks."""
+    """Text whose repr has no quotation marks."""
 
     __slots__ = ()
     __repr__ = str.__str__
@@ -113,7 +113,7 @@ def _is_none(leaf: Any) -> bool:
 
 
 def _is_numbers(leaf: Any) -> bool:
-    """Whether it is an array or a number; a Python bool is a choice, no number."""
+    """Whether a leaf is an array or a number; a Python bool is neither."""
     if isinstance(leaf, np.ndarray | np.generic):
         return leaf.dtype.kind in "biufcV"  # V: bfloat16 and its like
     if isinstance(leaf, bool):
@@ -123,7 +123,7 @@ def _is_numbers(leaf: Any) -> bool:
 
 
 def _kept(leaf: Any) -> Array:
-    """The array with all its digits; integers, flags and random keys as they are."""
+    """A leaf as an array with all its digits; integers, flags and keys as they are."""
     kind = jnp.result_type(leaf)
     floats = jnp.issubdtype(kind, jnp.inexact)
     return float_array(leaf) if floats else jnp.asarray(leaf)

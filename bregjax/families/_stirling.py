@@ -1,8 +1,13 @@
-"""log Γ less Stirling's formula, and the derivatives of that.
+"""The rest r of Stirling's formula, and derivatives of r.
 
 With log Γ(x) = (x − ½) log x − x + ½ log 2π + r(x), a sum of log Γ's whose large parts
-cancel is formed from logarithms of ratios and from the small r; and r, r', r'' … cost a
-few divisions, where JAX's polygamma functions cost fifty powers each.
+cancel is formed from logarithms of ratios and from the small r. r, r', r'' … take a few
+divisions, where JAX's polygamma functions take fifty powers each.
+
+Example: r(1) = 1 − ½ log 2π = 0.08106 and r(10) = 0.00833, about 1/12x. float32 holds
+log Γ(10⁶) = 12,815,504.6 in steps of 1, and log Γ(10⁶ + 1) − log Γ(10⁶) as 13. With
+x = 10⁶ and y = x + 1 the formula is (x − ½) log(y/x) + log y − 1 + r(y) − r(x) =
+1.0 + 13.8155 − 1 − 8e-14 = 13.8155, which is log 10⁶.
 """
 
 import functools
@@ -15,8 +20,8 @@ from bregjax._typing import Array
 
 __all__ = ["stirling_rest"]
 
-# The series r(y) = Σ c_n y^(1 − 2n) is good to 2e-17 from y = 10 on: half of that, and
-# the last term left out is 2e-13. Smaller x are moved up by so much.
+# The series r(y) = Σ c_n y^(1 − 2n) is good to 2e-17 from y = 10 on, and to 2e-13 only
+# from y = 5 on. Smaller x are raised by so much.
 _SHIFT = 10
 # c_n = B_2n / (2n (2n − 1)).
 _SERIES = (
@@ -33,10 +38,10 @@ _SERIES = (
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def stirling_rest(x: Array, order: int = 0) -> Array:
-    """The derivative of an order of r(x), elementwise, for x > 0; r itself of order 0.
+    """The derivative of order `order` of r(x), elementwise, for x > 0; r if 0.
 
-    Good to a few roundings of r + 1 below x = 10, and of r from there on. By the series
-    of r at y = x + 10, with log Γ(x) = log Γ(y) − log Π (x + j), j < 10, for x < 10.
+    Good to a few roundings of r + 1 below x = 10, and of r from 10 on. For x < 10 from
+    the series of r at y = x + 10, with log Γ(x) = log Γ(y) − Σ log(x + j), j < 10.
 
     References:
         DLMF, 5.11.1 (series) and 5.5.1 (recurrence).

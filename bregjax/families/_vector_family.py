@@ -1,9 +1,10 @@
-"""Built-in families of rows of numbers: their dimension may come from the data."""
+"""Built-in families of rows of numbers, whose dimension may come from the data."""
 
 import dataclasses
 from typing import Self
 
 import numpy as np
+from typing_extensions import override
 
 from bregjax._checks import check_finite, check_support, float_array, is_concrete
 from bregjax._inputs import column_names, number_array
@@ -14,7 +15,7 @@ __all__ = ["VectorFamily"]
 
 
 class VectorFamily(Family):
-    """A family of observations `[d]` with a field `dim`, d or None until data is seen.
+    """A family of observations `[d]`; its field `dim` is d, None before data is seen.
 
     Subclasses are frozen dataclasses with that field.
     """
@@ -26,7 +27,7 @@ class VectorFamily(Family):
         """The dimension d.
 
         Raises:
-            ValueError: If it is still to come from data.
+            ValueError: If `dim` is None.
         """
         if self.dim is None:
             name = type(self).__name__
@@ -36,6 +37,7 @@ class VectorFamily(Family):
             )
         return self.dim
 
+    @override
     def for_data(self, x: DataLike) -> Self:
         """The family with `dim` set to the number of columns of `x`.
 
@@ -57,11 +59,13 @@ class VectorFamily(Family):
             )
         return self
 
+    @override
     def as_rows(self, x: DataLike) -> Array:
-        """`[m, d]`; a vector `[m]` is m points of one column."""
+        """Rows `[m, d]`; a vector `[m]` is m points of one column."""
         x = float_array(x)
         return x[:, None] if x.ndim == 1 else x
 
+    @override
     def check_support(self, x: DataLike) -> None:
         """Raise ValueError at the first entry outside the sample space."""
         if not is_concrete(x):
@@ -73,5 +77,5 @@ class VectorFamily(Family):
         check_support("x", array, allowed, rule=rule, remedy=remedy, columns=columns)
 
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Which entries are allowed, the rule and the remedy in words."""
+        """Whether each entry is in the sample space; the rule and a remedy in words."""
         return np.ones(x.shape, bool), "must be finite", "Drop such rows"

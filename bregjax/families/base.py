@@ -1,4 +1,4 @@
-"""Exponential families: what is given, and all that follows from it."""
+"""The base class of exponential families: ψ and T are given, the rest follows."""
 
 import abc
 from collections.abc import Callable
@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from typing_extensions import override
 
 from bregjax._checks import is_concrete
 from bregjax._geometry import Geometry
@@ -27,15 +28,33 @@ class Family(Geometry):
     """An exponential family p(x; θ) = h(x) exp(⟨T(x), θ⟩ − ψ(θ)).
 
     A subclass gives ψ (`log_partition`), T (`sufficient_statistics`) and a natural
-    parameter inside dom ψ (`natural_init`); the rest follows. What it overrides beyond
-    these is a closed form of the same thing, never another path to it.
+    parameter inside dom ψ (`natural_init`); the rest follows. A subclass may override
+    more by closed forms, which give the same results.
 
     Natural parameters θ and mean parameters μ are pytrees of one structure. Methods act
-    on one parameter; batches go through `jax.vmap`. Families are pytrees: the leaves
-    are their own parameters (a variance, a dispersion) and differentiate.
+    on one parameter; map over many with `jax.vmap`. Families are pytrees, too: their
+    leaves are the parameters of the family itself (a variance, a dispersion), and costs
+    differentiate by them.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> family = bj.Poisson(dim=1)
+        >>> mean, theta = jnp.array([3.0]), jnp.array([1.0986])  # θ = log μ
+        >>> print(family.natural_to_mean(theta))
+        [3.000]
+        >>> print(jax.jit(family.mean_to_natural)(mean))
+        [1.0986]
+        >>> print(jax.jit(family.conjugate)(mean).value)  # 3 log 3 − 3
+        0.2958
+        >>> print(jax.jit(family.log_prob)(jnp.array([2.0]), theta))
+        -1.496
+        >>> print(jax.jit(family.kl_divergence)(theta, jnp.zeros(1)))
+        1.296
     """
 
-    # --- What a family gives -------------------------------------------------------
+    # --- What a subclass gives -----------------------------------------------------
 
     @property
     def separable(self) -> bool:
@@ -43,8 +62,9 @@ class Family(Geometry):
         return False
 
     @property
+    @override
     def columnwise(self) -> bool:
-        """Whether coordinates are independent, and each is of a column of its own."""
+        """Whether the columns of the data are independent."""
         return self.separable
 
     @property
@@ -61,10 +81,7 @@ class Family(Geometry):
         """T(x) of one observation, in the structure of θ."""
 
     def log_base_measure(self, x: Array) -> Array:
-        """log h(x) of one observation, scalar; −inf off the support.
-
-        0 unless the family says otherwise.
-        """
+        """log h(x) of one observation, scalar; −inf off the support; 0 by default."""
         del x
         return jnp.zeros(())
 
@@ -77,37 +94,45 @@ class Family(Geometry):
     def conjugate(
         self, mean: PyTree, *, start: PyTree | None = None
     ) -> ConjugateSolution:
-        """ψ*(μ) = sup ⟨μ, θ⟩ − ψ(θ): the value, the natural parameter, a code.
+        """Solve ψ*(μ) = sup ⟨μ, θ⟩ − ψ(θ).
 
         Args:
             mean: Mean parameter μ.
             start: Natural parameter to start from, `natural_init` by default.
 
         Returns:
-            The solution. `maximiser` is the natural parameter of mean μ. On the
-            boundary of the mean domain the value is the limit (+inf for a Gaussian of
-            singular covariance) and the code `Result.BOUNDARY`; beyond it the value
-            is +inf and the code `Result.OUTSIDE`.
+            The solution: the value ψ*(μ), the natural parameter `maximiser` of mean μ,
+            and a code. On the boundary of the mean domain the value is the limit (+inf
+            for a Gaussian of singular covariance) and the code `Result.BOUNDARY`;
+            beyond the boundary the value is +inf and the code `Result.OUTSIDE`.
         """
         return self.numerical_conjugate(mean, start=start)
 
     def natural_guess(self, means: np.ndarray) -> np.ndarray | None:
-        """Natural parameters where solves for flat means `[..., n]` may start.
+        """Natural parameters to start solves for raveled means `[..., n]` from.
 
-        Anything near θ saves steps, and nothing else depends on it. None, as here, if
-        the family knows no better than `natural_init` and the clusters at hand.
+        A guess near θ saves steps; results do not depend on the guess. None, the
+        default, leaves the start to the code that solves.
         """
         del means
 
     @property
     def solves(self) -> bool:
-        """Whether `conjugate` is the solver, for want of a closed form."""
+        """Whether `conjugate` runs the solver, because ψ* has no closed form."""
         return type(self).conjugate is Family.conjugate
 
     def numerical_conjugate(
         self, mean: PyTree, *, start: PyTree | None = None
     ) -> ConjugateSolution:
-        """ψ*(μ) from ψ alone, by the solver, whatever closed form the family has."""
+        """Solve for ψ*(μ) from ψ alone, even if the family has a closed form.
+
+        Args:
+            mean: Mean parameter μ.
+            start: Natural parameter to start from, `natural_init` by default.
+
+        Returns:
+            The solution, as `conjugate` describes it.
+        """
         solve = conjugate(
             _log_partition, self.natural_init, params=self, separable=self.separable
         )
@@ -116,12 +141,13 @@ class Family(Geometry):
     def mean_to_natural(self, mean: PyTree) -> PyTree:
         """Natural parameter θ of mean μ: the maximiser of ⟨μ, θ⟩ − ψ(θ).
 
-        On the boundary of the mean domain a family with a closed form gives the limit,
-        with infinite entries (a Poisson mean of 0: θ = −inf), and `log_prob` takes it.
+        On the boundary of the mean domain a family with a closed form gives the limit
+        of θ, with infinite entries (a Poisson mean of 0 has θ = −inf), which `log_prob`
+        accepts.
 
         Raises:
             ValueError: If there is no θ, or the solver found none. Under `jit` or
-                `vmap` the entries are NaN instead.
+                `vmap` all entries are NaN instead.
         """
         solution = self.conjugate(mean)
         limit = jnp.stack(
@@ -149,11 +175,11 @@ class Family(Geometry):
     def kl_divergence(self, natural_p: PyTree, natural_q: PyTree) -> Array:
         """KL(p, q) = B_ψ(θ_q, θ_p) in nats, scalar, without cancellation.
 
-        By means, B_ψ*(μ_p, μ_q), where one has infinite natural parameters (a
-        probability of 0, a rate of 0) and ψ* has a closed form: +inf where p is
-        possible and q is not. There the derivatives are the limits of
-        ⟨μ_q − μ_p, dθ_q⟩ + ⟨∇²ψ(θ_p) (θ_p − θ_q), dθ_p⟩: 0 by an infinite θ_p, ±inf by
-        the finite θ_p that an infinite θ_q contradicts.
+        Where natural parameters are infinite (a probability or a rate of 0) and ψ* has
+        a closed form, the value comes from means, B_ψ*(μ_p, μ_q): +inf where p gives a
+        positive probability to what q rules out. The derivatives are then the limits of
+        ⟨μ_q − μ_p, dθ_q⟩ + ⟨∇²ψ(θ_p) (θ_p − θ_q), dθ_p⟩: 0 by an infinite entry of θ_p,
+        ±inf by a finite entry of θ_p where that of θ_q is infinite.
 
         References:
             Telgarsky and Dasgupta (2012), Theorem 4.6.
@@ -162,16 +188,16 @@ class Family(Geometry):
         flat_q, _ = ravel_pytree(natural_q)
         psi = lambda theta: self.log_partition(unravel(theta))
         inside = jnp.all(jnp.isfinite(flat_p)) & jnp.all(jnp.isfinite(flat_q))
-        # What stands for an infinite number lies in the domain as that does.
+        # ±1 in the place of ±inf lies in the domain, too.
         p, q = (jnp.where(jnp.isinf(t), jnp.sign(t), t) for t in (flat_p, flat_q))
         value = bregman_remainder(psi, p, q - p)
         model = self.cluster_model()
         if not isinstance(model, BregmanModel):
             return jnp.where(inside, value, jnp.nan)
-        # By θ from the slopes: through means it would be 0 · inf.
+        # Derivatives by θ come from slopes: through the means they would be 0 · inf.
         fixed_p, fixed_q = jax.lax.stop_gradient((flat_p, flat_q))
         mean_p, mean_q = (self.natural_to_mean(unravel(t)) for t in (fixed_p, fixed_q))
-        # The slope of ψ* may be infinite, that of such a mean in a dispersion is 0.
+        # ψ* may have an infinite slope at a mean whose slope by a dispersion is 0.
         mean_p = finite_cotangents(mean_p, jnp.ones_like(mean_p, bool))
         by_means = model.function.remainder(mean_q, mean_p - mean_q, x=mean_p)
         by_means = jnp.where(jnp.all(flat_p == flat_q), 0, by_means)
@@ -182,14 +208,14 @@ class Family(Geometry):
         return jnp.where(inside, value, _sloped(by_means, (flat_p, flat_q), slopes))
 
     def check(self, x: DataLike, *, key_or_seed: ArrayLike = 0) -> CheckReport:
-        """Examine the family, and how it fits data: a doctor for a ψ of your own.
+        """Examine the family and its fit to data: diagnostics for a ψ of your own.
 
-        Looks whether ψ is finite, smooth and convex around its start and a sum over
-        coordinates if it claims to be, which directions of θ are overcomplete, whether
-        T fits θ, whether the rows lie inside the mean domain or need smoothing, whether
-        the conjugate is found and inverts ∇ψ, and whether ψ keeps its digits in
-        float32. Random points, a few hundred; seconds, most of them compilation. A
-        sound report is evidence, not proof.
+        Tests whether ψ is finite, smooth and convex around its start, and a sum over
+        coordinates if it claims to be; which directions of θ are overcomplete; whether
+        T fits θ; whether the rows lie inside the mean domain or need smoothing; whether
+        the conjugate is found and inverts ∇ψ; and whether ψ keeps its digits in
+        float32. The tests take a few hundred random points and some seconds, mostly to
+        compile. A report without failures is evidence, not proof.
 
         Args:
             x: Data, a row a point.
@@ -200,34 +226,44 @@ class Family(Geometry):
 
         Raises:
             TypeError: Under `jit` or another transformation.
+
+        Examples:
+            >>> import bregjax as bj
+            >>> report = bj.Poisson().check([[0.0], [3.0], [7.0]])
+            >>> print(report.ok, report.rows_by_code)
+            True {'CONVERGED': 2, 'BOUNDARY': 1}
         """
         return check_family(self, x, key_or_seed=key_or_seed)
 
     # --- Clusters ------------------------------------------------------------------
 
+    @override
     def leaf_statistics(self, x: Array) -> PyTree:
         """Statistics of rows as the family's cluster model holds them, `[m, ...]`.
 
-        The sufficient statistics, unless the family has a representation that loses
-        fewer digits (Gaussians: mean and centred covariance).
+        The sufficient statistics, or a form of them that loses fewer digits (Gaussians:
+        mean and centred covariance).
         """
         return jax.vmap(self.sufficient_statistics)(x)
 
+    @override
     def cluster_model(self) -> ClusterModel:
-        """Clusters with cost Σ w B_ψ*(τ, mean of τ): the log-likelihood lost."""
+        """Clusters of cost Σ w B_ψ*(τ, mean of τ): the log-likelihood lost, in nats."""
         return NaturalModel(self)
 
+    @override
     def density_parameters(self, clusters: PyTree) -> PyTree:
-        """Natural parameters and ψ of them."""
+        """Natural parameters θ_k and ψ(θ_k), `[k, ...]` and `[k]`."""
         return naturals_of(self, clusters)
 
+    @override
     def log_densities(self, row: Array, parameters: PyTree) -> Array:
-        """⟨T(x), θ_k⟩ − ψ(θ_k) + log h(x)."""
+        """⟨T(x), θ_k⟩ − ψ(θ_k) + log h(x), `[k]`, in nats."""
         return by_natural(self, row, parameters)
 
     @property
+    @override
     def smoothing_hint(self) -> str:
-        """A mean parameter to mix with."""
         return (
             "Pass smoothing=mixing(center, amount) with a mean parameter `center` "
             "inside the mean domain, such as family.natural_to_mean(natural_init)"
@@ -238,7 +274,7 @@ def inner(statistics: PyTree, natural: PyTree) -> Array:
     """⟨T, θ⟩ over a pytree, with 0 · ±inf = 0."""
 
     def product(t, theta):
-        # Of finite θ nothing is masked: T = 0 still has the derivative θ.
+        # Only infinite θ are masked: a finite θ is the derivative by T, also at T = 0.
         idle = (t == 0) & jnp.isinf(theta)
         return jnp.sum(t * jnp.where(idle, 0, theta))
 
@@ -249,21 +285,21 @@ def inner(statistics: PyTree, natural: PyTree) -> Array:
 def _slope_by_first(
     mean_of: Callable[[Array], Array], theta: Array, other: Array
 ) -> Array:
-    """∇²ψ(θ) (θ − θ′) with its limits: 0 in the infinite coordinates of θ."""
-    gone = jnp.isinf(theta)
-    way = jnp.where(gone, 0, theta - other)
+    """∇²ψ(θ) (θ − θ′), with 0 in the infinite coordinates of θ, and other limits."""
+    fixed = jnp.isinf(theta)
+    way = jnp.where(fixed, 0, theta - other)
     infinite = jnp.isinf(way)
     along = lambda v: jax.jvp(mean_of, (theta,), (v,))[1]
     steep = along(jnp.where(infinite, jnp.sign(way), 0))
     slope = along(jnp.where(infinite, 0, way))
     limit = jnp.where(steep > 0, jnp.inf, -jnp.inf)
     slope = jnp.where(steep == 0, slope, limit)
-    return jnp.where(gone, 0, slope)
+    return jnp.where(fixed, 0, slope)
 
 
 @jax.custom_jvp
 def _sloped(value: Array, at: PyTree, slopes: PyTree) -> Array:
-    """The value, with these derivatives in `at` besides its own."""
+    """Return the value, with the derivatives `slopes` by `at` added to its own."""
     del at, slopes
     return value
 
@@ -277,5 +313,5 @@ def _sloped_jvp(primals, tangents):
 
 
 def _log_partition(natural: PyTree, family: Family) -> Array:
-    """ψ with the family as its parameters: one function for every solve."""
+    """ψ(θ) with the family as parameters, so that all solves share one function."""
     return family.log_partition(natural)

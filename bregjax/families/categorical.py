@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
+from typing_extensions import override
 
 from bregjax._checks import is_concrete
 from bregjax._numerics import xlogx
@@ -36,31 +37,33 @@ class Categorical(Family):
     """Rows of d independent categories: names, whole numbers or booleans.
 
     T(x) has an indicator of each level of each column, side by side; μ holds the
-    levels' probabilities, a block a column that adds up to 1. ψ(θ) is the sum of
-    log Σ e^θ of the blocks, θ of a block overcomplete, and ψ*(μ) = Σ μ log μ, finite on
-    the boundary: no smoothing is needed. A merge costs the likelihood lost,
-    Σ over columns of w H(c) − w_a H(a) − w_b H(b) with H the entropy in nats.
+    probabilities of the levels, in a block for each column that adds up to 1. ψ(θ) is
+    the sum of log Σ e^θ over blocks, overcomplete in each, and ψ*(μ) = Σ μ log μ,
+    finite on the boundary: no smoothing is needed. A merge costs the log-likelihood
+    lost, Σ over columns of w H(c) − w_a H(a) − w_b H(b) with H the entropy in nats.
 
-    A row inside the library is one of codes 0, 1, … of the levels, `as_rows(x)`, and so
-    are the arguments of `sufficient_statistics` and `log_prob`. Under `jit` pass codes,
+    Inside the library rows hold the codes 0, 1, … of the levels, as `as_rows(x)` gives
+    them; `sufficient_statistics` and `log_prob` take such rows. Under `jit` pass codes,
     with levels that are their own codes, such as `levels=(range(3), range(2))`.
 
     To smooth, mix with the uniform distribution of each column,
     `mixing(family.natural_to_mean(family.natural_init), amount)`. For one column
-    `bernstein(num_levels, m)` is that with an amount of its own.
+    `bernstein(num_levels, m)` does so, and chooses the amount.
 
     Attributes:
-        levels: For each column the levels, in the order of their codes; taken from the
-            data, sorted, if None. One column may have levels that no row has.
+        levels: The levels of each column, in the order of their codes; if None, the
+            sorted levels of the data. A column may have levels that no row has.
 
     Examples:
         >>> import bregjax as bj
-        >>> x = [["red", "S"], ["red", "S"], ["blue", "S"], ["blue", "L"]]
-        >>> tree = bj.agglomerate(x, family=Categorical())
-        >>> print(tree.merge_costs)
-        [0. 1.386 3.636]
-        >>> Categorical().for_data(x).levels
+        >>> x = [["red", "S"], ["blue", "L"], ["blue", "S"]]
+        >>> family = bj.Categorical().for_data(x)
+        >>> print(family.levels)
         (('blue', 'red'), ('L', 'S'))
+        >>> print(family.as_rows(x))
+        [[1. 1.]
+         [0. 0.]
+         [0. 1.]]
     """
 
     levels: tuple[tuple[Hashable, ...], ...] | None = jax.tree.static(default=None)
@@ -70,7 +73,7 @@ class Categorical(Family):
         """The number of levels of each column.
 
         Raises:
-            ValueError: If the levels are still to come from data.
+            ValueError: If `levels` is None.
         """
         if self.levels is None:
             raise ValueError(
@@ -81,32 +84,37 @@ class Categorical(Family):
         return tuple(len(column) for column in self.levels)
 
     @property
+    @override
     def encodes(self) -> bool:
-        """Names become codes."""
         return True
 
     @property
+    @override
     def natural_init(self) -> Array:
-        """The uniform distribution of every column, `[Σ sizes]`."""
+        """The uniform distribution in every column, `[Σ sizes]`."""
         return jnp.zeros(sum(self.sizes))
 
+    @override
     def log_partition(self, natural: Array) -> Array:
-        """Σ over columns of log Σ e^θ."""
+        """Sum log Σ e^θ over columns."""
         return sum((logsumexp(b) for b in self._blocks(natural)), start=jnp.zeros(()))
 
+    @override
     def sufficient_statistics(self, x: Array) -> Array:
-        """Indicators of levels from codes `[d]`, `[Σ sizes]`."""
+        """Indicators of levels `[Σ sizes]`, from codes `[d]`."""
         column = np.repeat(np.arange(len(self.sizes)), self.sizes)
         code = np.concatenate([np.arange(size) for size in self.sizes])
         here = jnp.round(jnp.asarray(x, dtype=float))[column]
         return jnp.where(here == code, jnp.ones_like(here), 0)
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
-        """0; −inf where a number is no code."""
+        """0; −inf where a number is not a code."""
         x = jnp.asarray(x, dtype=float)
         codes = (x == jnp.round(x)) & (x >= 0) & (x < np.array(self.sizes))
         return jnp.where(jnp.all(codes), 0.0, -jnp.inf)
 
+    @override
     def conjugate(
         self, mean: Array, *, start: Array | None = None
     ) -> ConjugateSolution:
@@ -127,23 +135,25 @@ class Categorical(Family):
             valid=all_finite(mean),
         )
 
+    @override
     def density_parameters(self, clusters: MeanState) -> Array:
-        """The means."""
         return clusters.mean
 
+    @override
     def log_densities(self, row: Array, parameters: Array) -> Array:
-        """By divergences, which take means on the boundary."""
         return by_divergence(self, row, parameters)
 
+    @override
     def cluster_model(self) -> BregmanModel:
-        """Relative entropy of the blocks."""
+        """Clusters by the relative entropy of probabilities, column by column."""
         return BregmanModel(NegativeEntropy())
 
+    @override
     def for_data(self, x: DataLike) -> Self:
         """The family with its levels, as tuples.
 
         Raises:
-            ValueError: If `x` is no table, or of another number of columns than
+            ValueError: If `x` is not a table, or of another number of columns than
                 `levels`, or if levels are empty, repeated, or unknown where `x` is
                 traced.
         """
@@ -164,6 +174,7 @@ class Categorical(Family):
             )
         return dataclasses.replace(self, levels=levels)
 
+    @override
     def as_rows(self, x: DataLike) -> Array:
         """Codes of the levels, `[m, d]`, floats; −1 where a level is unknown.
 
@@ -185,6 +196,7 @@ class Categorical(Family):
         x = jnp.asarray(x, dtype=float)
         return x[:, None] if x.ndim == 1 else x
 
+    @override
     def check_support(self, x: DataLike) -> None:
         """Raise ValueError at the first missing, continuous or unknown entry."""
         if is_concrete(x):

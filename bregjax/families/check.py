@@ -1,4 +1,4 @@
-"""The doctor: whether a family is what it says, and fits the data at hand."""
+"""Diagnostics of a family: whether it is what it claims, and fits the data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,16 +21,25 @@ __all__ = ["CheckReport", "Finding", "check_family"]
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What the doctor found; `print` it.
+    """The findings of `Family.check`; `print` them.
 
     Attributes:
-        family: The family's class name.
-        findings: One for each test that could be made, in order.
-        rows_by_code: How many rows have statistics inside the mean domain
-            ("CONVERGED"), on its boundary, outside, or where the solver failed; of at
-            most 200 rows.
+        family: The name of the family's class.
+        findings: A finding for each test that could be made, in order.
+        rows_by_code: How many of at most 200 rows have statistics inside the mean
+            domain ("CONVERGED"), on its boundary ("BOUNDARY"), outside ("OUTSIDE"), or
+            where the solver failed.
         needs_smoothing: Whether rows lie where ψ* is +inf.
-        overcomplete: Directions of θ that change nothing, `[r, n]`.
+        overcomplete: Directions of θ that leave the distribution as it is, `[r, n]`.
+
+    Examples:
+        >>> start = Finding("start", passed=True, sentence="ψ is finite there.")
+        >>> report = CheckReport("Mine", (start,))
+        >>> print(report)
+        Mine: sound.
+          ok     start: ψ is finite there.
+        >>> print(report["start"].passed)
+        True
     """
 
     family: str
@@ -45,7 +54,7 @@ class CheckReport:
         return all(finding.passed for finding in self.findings)
 
     def __getitem__(self, name: str) -> Finding:
-        """The finding of that name.
+        """The finding of the test of that name.
 
         Raises:
             KeyError: If that test was not made.
@@ -57,7 +66,7 @@ class CheckReport:
         raise KeyError(f"no finding {name!r}; made were {made}")
 
     def __str__(self) -> str:
-        """A line a finding, what failed first."""
+        """A line for each finding, failures first."""
         failed = [finding for finding in self.findings if not finding.passed]
         passed = [finding for finding in self.findings if finding.passed]
         verdict = "sound" if self.ok else f"{len(failed)} to mend"
@@ -70,7 +79,7 @@ class CheckReport:
 def check_family(
     family: Distribution, x: DataLike, *, key_or_seed: ArrayLike = 0
 ) -> CheckReport:
-    """See `Family.check`."""
+    """Examine a family; see `Family.check`."""
     if not is_concrete((family, x, key_or_seed)):
         raise TypeError(
             "`check` reads values and cannot run under `jit`, `grad` or `vmap`: call "
@@ -117,7 +126,7 @@ def _needs_smoothing(view: DataView) -> bool:
 
 
 def _generator(key_or_seed: ArrayLike) -> np.random.Generator:
-    """NumPy's, from a JAX key of either kind or from an integer."""
+    """A NumPy generator from a JAX key of either kind, or from an integer."""
     if isinstance(key_or_seed, jax.Array) and jnp.issubdtype(
         key_or_seed.dtype, jax.dtypes.prng_key
     ):

@@ -1,4 +1,4 @@
-"""The same family for each column of the data, columns independent."""
+"""One family for each column of the data, columns independent."""
 
 from typing import Any, Self
 
@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import GetAttrKey
+from typing_extensions import override
 
 from bregjax._checks import float_array
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
@@ -25,31 +26,32 @@ __all__ = ["Columnwise"]
 class Columnwise(Family):
     """Independent columns, each of one family: ψ(θ) = Σ_j ψ₁(θ_j).
 
-    Write ψ₁, T and log h for one number; they are applied to every column. Conjugates
-    are then many systems of a few equations, and costs sums over columns, which is
-    faster than one ψ of all columns and keeps more digits.
+    Write ψ₁, T and log h for one number; they apply to every column. A conjugate is
+    then many systems of a few equations, and a cost a sum over columns, which is faster
+    than one ψ of all columns and keeps more digits.
 
     Args:
-        family: The family of one column, of rows that are single numbers.
+        family: The family of one column, whose observations are single numbers.
         dim: Number d of columns; taken from the data if None.
         params: Parameters of ψ₁ in each column, of the structure of `family.params`
             with a leading axis `[d]`; if None all columns share `family.params`. Costs
             differentiate with respect to them.
 
     Raises:
-        TypeError: If `family` is no `ExponentialFamily`.
+        TypeError: If `family` is not an `ExponentialFamily`.
         ValueError: If `params` is not of the structure of `family.params`, or its
             leading axes differ.
 
     Examples:
+        >>> import jax
         >>> import jax.numpy as jnp
+        >>> import bregjax as bj
         >>> def psi(theta, dispersion):  # negative binomial counts
         ...     return -dispersion * jnp.log(-jnp.expm1(theta))
-        >>> one = ExponentialFamily(psi, lambda x: x, -1.0, params=2.0)
-        >>> shared = Columnwise(one)
-        >>> own = Columnwise(one, params=jnp.array([1.0, 2.0, 5.0]))
-        >>> print(own.natural_to_mean(jnp.full(3, -1.0)).round(3))
-        [0.582 1.164 2.91 ]
+        >>> column = bj.ExponentialFamily(psi, lambda x: x, -1.0, params=2.0)
+        >>> family = bj.Columnwise(column, params=jnp.array([1.0, 2.0, 5.0]))
+        >>> print(jax.jit(family.natural_to_mean)(jnp.full(3, -1.0)))
+        [0.582 1.164 2.910]
     """
 
     def __init__(
@@ -89,7 +91,7 @@ class Columnwise(Family):
         (self.dim,) = sizes.pop()
 
     def tree_flatten_with_keys(self):
-        """Leaves: those of the family and the parameters by column."""
+        """Leaves: the family of a column, and the parameters by column."""
         keys = GetAttrKey("family"), GetAttrKey("params")
         children = self.family, self.params
         return list(zip(keys, children, strict=True)), self.dim
@@ -111,7 +113,7 @@ class Columnwise(Family):
         """The number of columns.
 
         Raises:
-            ValueError: If it is still to come from data.
+            ValueError: If `dim` is None.
         """
         if self.dim is None:
             raise ValueError(
@@ -121,8 +123,9 @@ class Columnwise(Family):
         return self.dim
 
     @property
+    @override
     def separable(self) -> bool:
-        """Whether a column has one parameter."""
+        """Whether the family of a column has one parameter."""
         return self.num_parameters == 1
 
     @property
@@ -132,34 +135,39 @@ class Columnwise(Family):
         return sum(int(np.size(leaf)) for leaf in leaves)
 
     @property
+    @override
     def columnwise(self) -> bool:
-        """Columns are independent."""
         return True
 
     @property
+    @override
     def natural_init(self) -> PyTree:
-        """That of the family, for each column."""
+        """The start of the family of a column, repeated."""
         spread = lambda leaf: jnp.broadcast_to(leaf, (self.known_dim, *jnp.shape(leaf)))
         return jax.tree.map(spread, self.family.natural_init)
 
+    @override
     def log_partition(self, natural: PyTree) -> Array:
         """Σ_j ψ₁(θ_j)."""
         values = self._by_column(lambda one, theta: one.log_partition(theta), natural)
         return jnp.sum(values)
 
+    @override
     def sufficient_statistics(self, x: Array) -> PyTree:
         """T of each column, leaves `[d, ...]`."""
         return self._by_column(lambda one, value: one.sufficient_statistics(value), x)
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
         """Σ_j log h(x_j)."""
         values = self._by_column(lambda one, value: one.log_base_measure(value), x)
         return jnp.sum(values)
 
+    @override
     def conjugate(
         self, mean: PyTree, *, start: PyTree | None = None
     ) -> ConjugateSolution:
-        """Σ_j ψ₁*(μ_j); the code is that of the worst column."""
+        """Σ_j ψ₁*(μ_j), with the code of the worst column."""
         if self.separable:
             return self.numerical_conjugate(mean, start=start)
         start = self.natural_init if start is None else start
@@ -167,24 +175,26 @@ class Columnwise(Family):
         return sum_of_columns(self._by_column(solve, mean, start))
 
     @property
+    @override
     def solves(self) -> bool:
-        """Whether the family of a column does."""
         return self.family.solves
 
+    @override
     def cluster_model(self) -> ClusterModel:
-        """A small system for each column; of one parameter a sum over coordinates."""
+        """Clusters by a small system in each column, or by one separable ψ."""
         if self.separable:
             return NaturalModel(self)
         return ColumnsModel(self.family, self.known_dim, self.params)
 
+    @override
     def density_parameters(self, clusters: Any) -> tuple[PyTree, Array]:
-        """θ of each column, leaves `[k, d, ...]`, and ψ `[k]`."""
         if self.separable:
             return super().density_parameters(clusters)
         _, unravel = ravel_pytree(self.family.natural_init)
         natural = jax.vmap(jax.vmap(unravel))(clusters.natural)
         return natural, jax.vmap(self.log_partition)(natural)
 
+    @override
     def for_data(self, x: DataLike) -> Self:
         """The family with `dim` set to the number of columns of `x`.
 
@@ -206,13 +216,14 @@ class Columnwise(Family):
         self.family.for_data(np.zeros(1))
         return type(self)(self.family, width, params=self.params)
 
+    @override
     def as_rows(self, x: DataLike) -> Array:
-        """`[m, d]`; a vector `[m]` is m points of one column."""
+        """Rows `[m, d]`; a vector `[m]` is m points of one column."""
         x = float_array(x)
         return x[:, None] if x.ndim == 1 else x
 
     def _by_column(self, function: Any, *arguments: ArrayLike | PyTree) -> Any:
-        """A function of the family of a column and of what it has of each argument."""
+        """Map a function of the family of a column and of arguments over columns."""
 
         def in_column(params: PyTree, *arguments: Any) -> Any:
             one = self.family if params is None else self.family.with_params(params)

@@ -9,6 +9,7 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from bregjax._checks import check_support, is_concrete
 from bregjax._pytree import register_pytree
@@ -21,21 +22,21 @@ from bregjax.smoothing import Adding, adding
 
 __all__ = ["Dirichlet", "check_digits"]
 
-# How far from 1 the sum of a row may be by rounding: that of parts with six digits.
+# How far the sum of a row may be from 1: as rounding parts to six digits makes it.
 _SUM_ERROR = 1e-5
-# Roundings of μ up to which Σ e^{μ_i} is 1.
+# Σ e^{μ_i} counts as 1 if it differs from 1 by at most so many roundings of μ.
 _EDGE = 4
-# Nats up to which costs of a row may be rounded under the default smoothing.
+# The most rounding of the cost of a row, in nats, under the default smoothing.
 _LEAST_DIGITS = 1e-6
 _SAME_AS = (
     'Take family="isotropic_gaussian" of numpy.sqrt(x), which is much the same of rows '
     "so near each other"
 )
-# Where solves start: Newton steps for N; fewer cost the solver more than they save.
+# Newton steps for N in a guess; without, the solver makes more steps than this saves.
 _GUESS_STEPS = 1
-# Where two approximations of the inverse of digamma are as good as each other.
+# Where the two approximations of the inverse of digamma are equally good.
 _SWITCH = -2.22
-# Exponents up to there do not overflow.
+# Larger exponents would overflow.
 _LARGEST = 700.0
 
 
@@ -47,20 +48,23 @@ class Dirichlet(VectorFamily):
     θ = a > 0, T(x) = log x, ψ(a) = Σ log Γ(a_i) − log Γ(Σ a_i), log h(x) = −Σ log x_i;
     densities are with respect to the first n − 1 parts. μ = E log x has
     Σ e^{μ_i} < 1; a single row lies on that boundary, where ψ* = +inf, and needs
-    smoothing. Clusters differ by where their rows are and by how much these vary, as of
-    a softmax's probabilities; `Multinomial` takes rows for samples of one share each.
+    smoothing. Clusters differ by the place of their rows and by the variation about
+    that place, for example of the probabilities of a classifier; `Multinomial` takes a
+    row for the proportions of a sample.
 
     ψ is computed as Σ (a_i − ½) log(a_i/N) − ½ (n − 1) log(N/2π) + Σ r(a_i) − r(N),
-    N = Σ a_i, r what Stirling's formula leaves: logarithms of large a_i cancel.
+    with N = Σ a_i and r the rest of Stirling's formula: sums of log Γ of large a_i
+    would cancel.
 
     Attributes:
         dim: n ≥ 2; taken from the data if None.
 
     Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
         >>> import bregjax as bj
-        >>> x = np.array([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.1, 0.8]])
-        >>> print(bj.agglomerate(x, family=Dirichlet()).cut(num_clusters=2))
-        [0 0 1]
+        >>> print(jax.jit(bj.Dirichlet(dim=3).log_partition)(jnp.ones(3)))  # −log 2
+        -0.693
 
     References:
         Minka (2000), Estimating a Dirichlet distribution.
@@ -69,16 +73,19 @@ class Dirichlet(VectorFamily):
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def natural_init(self) -> Array:
         """The uniform distribution on the simplex."""
         return jnp.ones(self.known_dim)
 
+    @override
     def log_partition(self, natural: Array) -> Array:
         """Σ log Γ(a_i) − log Γ(Σ a_i), +inf unless all a_i > 0."""
         inside = jnp.all(natural > 0)
         a = jnp.where(inside, natural, 1)
         total = jnp.sum(a)
-        # log(1 − rest/N) of the largest: of rare parts it is known better than N tells.
+        # log(a/N) of the largest part as log(1 − rest/N): `rest` keeps digits of rare
+        # parts that N loses.
         largest = jnp.arange(a.shape[-1]) == jnp.argmax(a)
         rest = jnp.sum(jnp.where(largest, 0, a))
         logs = jnp.where(largest, jnp.log1p(-rest / total), jnp.log(a / total))
@@ -89,27 +96,30 @@ class Dirichlet(VectorFamily):
         )
         return jnp.where(inside, value, jnp.inf)
 
+    @override
     def sufficient_statistics(self, x: Array) -> Array:
-        """Logarithms of x / Σ x, whatever rounding did to the sum."""
+        """log(x / Σ x), so that rounding of the sum does not matter."""
         x = jnp.asarray(x, dtype=float)
         return jnp.log(x) - jnp.log(jnp.sum(x))
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
-        """−Σ log x; −inf off the simplex."""
+        """−Σ log x; −inf where x is off the simplex."""
         x = jnp.asarray(x, dtype=float)
         inside = jnp.all(x > 0) & (jnp.abs(jnp.sum(x) - 1) <= _SUM_ERROR)
         logs = self.sufficient_statistics(jnp.where(inside, x, 1))
         return jnp.where(inside, -jnp.sum(logs), -jnp.inf)
 
     @property
+    @override
     def solves(self) -> bool:
-        """There is no closed form."""
         return True
 
+    @override
     def conjugate(
         self, mean: Array, *, start: Array | None = None
     ) -> ConjugateSolution:
-        """ψ* by the solver; +inf where Σ e^{μ_i} is 1 to rounding of μ."""
+        """Solve for ψ*; +inf where Σ e^{μ_i} is 1 to rounding of μ."""
         mean = jnp.asarray(mean, dtype=float)
         solution = self.numerical_conjugate(mean, start=start)
         rounding = jnp.finfo(mean.dtype).eps * jnp.sum(jnp.exp(mean) * jnp.abs(mean))
@@ -120,10 +130,12 @@ class Dirichlet(VectorFamily):
             result=jnp.where(edge, int(Result.BOUNDARY), solution.result),
         )
 
+    @override
     def natural_guess(self, means: np.ndarray) -> np.ndarray:
-        """a near those of means, to a tenth or two: by Newton steps for N = Σ a_i.
+        """Guess a to a tenth or two, by a Newton step for N = Σ a_i.
 
-        From N = (n − 1 + s) / 2s, s = 1 − Σ e^{μ_i}, which is the limit for large a.
+        The step starts from N = (n − 1 + s) / 2s with s = 1 − Σ e^{μ_i}, the limit for
+        large a.
         """
         means = means.astype(float)
         lost = _lost_share(means, np)[..., None]
@@ -134,11 +146,12 @@ class Dirichlet(VectorFamily):
             a, slope = _parts_of_total(means, total)
             gap = np.sum(a, axis=-1, keepdims=True) - total
             slope = np.sum(slope, axis=-1, keepdims=True)
-            # It is below 1, up to what approximations do to it.
+            # The exact slope is below 1; its approximation may not be.
             step = gap / np.where(slope < 1, 1 - slope, 1)
             total = np.clip(total + step, total / 8, 8 * total)
         return np.where(inside, _parts_of_total(means, total)[0], 1)
 
+    @override
     def for_data(self, x: DataLike) -> Self:
         """The family with `dim` set.
 
@@ -153,8 +166,9 @@ class Dirichlet(VectorFamily):
             )
         return family
 
+    @override
     def check_support(self, x: DataLike) -> None:
-        """Raise ValueError at the first part or row that is none of a whole."""
+        """Raise ValueError at the first part or sum of a row outside the simplex."""
         super().check_support(x)
         if is_concrete(x):
             sums = np.sum(np.asarray(self.as_rows(x)), axis=-1)
@@ -167,25 +181,26 @@ class Dirichlet(VectorFamily):
                 "or count what the columns leave out in a column more",
             )
 
+    @override
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Whether each part is positive, the rule, and what to do of one that is 0."""
         remedy = (
             "Shrink rows toward the centre, (x * (m - 1) + 1 / n) / m of m rows and n "
             "columns, or add up columns that are 0 together with others"
         )
         return x > 0, "must be positive for Dirichlet", remedy
 
+    @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Adding:
-        """Lower each log by 2 (n − 1) h², h the normal-reference bandwidth of √x.
+        """Lower each log by 2 (n − 1) h², with h the normal-reference bandwidth of √x.
 
-        A narrow Dirichlet of precision N = Σ a about p has covariances
-        (diag p − p pᵀ) / N, which for √x are I / 4N in all d = n − 1 directions along
-        the sphere, wherever p is; and Σ p_i (log p_i − E log x_i) = d / 2N, to first
-        order. So lowering all logs of a row by d / 2N makes it such a distribution,
-        whose means of log(x_i/x_j) are those of the row, and a blur by h of √x is
-        N = 1/4h². With s² the variance of √x in each direction,
-        h = s (4 / ((d + 2) m))^{1/(d + 4)}. Of two columns this is the smoothing of
-        `Beta`, but for the curvature of the sphere.
+        A narrow Dirichlet of precision N = Σ a about p has the covariance
+        (diag p − p pᵀ) / N. √x then has the covariance I / 4N in all d = n − 1
+        directions along the sphere, whatever p is, and
+        Σ p_i (log p_i − E log x_i) = d / 2N, both to first order. So lowering all logs
+        of a row by d / 2N turns the row into such a distribution, with the row's
+        log(x_i/x_j) as its mean log-ratios. Blurring √x by h is N = 1/4h². With s² the
+        variance of √x in each direction, h = s (4 / ((d + 2) m))^{1/(d + 4)}. For two
+        columns this is the smoothing of `Beta`, up to the curvature of the sphere.
         """
         xp = np if is_concrete((x, weights)) else jnp
         w = xp.ones(x.shape[0]) if weights is None else weights
@@ -194,7 +209,7 @@ class Dirichlet(VectorFamily):
         roots = xp.sqrt(x)
         centred = roots - (w @ roots / size)[None]
         variance = xp.sum(w @ centred**2) / xp.where(size > 1, size - 1, 1) / d
-        # Equal rows have no spread of their own: any amount does.
+        # Equal rows have no spread; any positive amount will do.
         equal = xp.all(xp.max(x, axis=0) == xp.min(x, axis=0))
         variance = xp.where(equal, 1, variance)
         square = variance * (4 / ((d + 2) * size)) ** (2 / (d + 4))
@@ -203,8 +218,8 @@ class Dirichlet(VectorFamily):
         return adding(-xp.ones(n), amount)
 
     @property
+    @override
     def smoothing_hint(self) -> str:
-        """A row, or equal rows, have an infinite precision."""
         return (
             'Pass smoothing="auto", or smoothing=adding(-numpy.ones(n), amount) with '
             "a small positive amount, which lowers E log x"
@@ -214,14 +229,15 @@ class Dirichlet(VectorFamily):
 def check_digits(
     parts: Iterable[Array], precision: Any, *, name: str, remedy: str
 ) -> None:
-    """Raise ValueError where logarithms of rows do not resolve leaves so narrow.
+    """Raise ValueError where rounding of logarithms is too coarse for narrow leaves.
 
-    A rounding of log x changes ψ* by eps N Σ x |log x|, N the precision Σ a of a leaf.
+    Rounding of log x changes ψ* by eps N Σ x |log x|, with N = Σ a the precision of a
+    leaf.
 
     Args:
-        parts: Parts of rows, one array for each part; traced ones pass unread.
-        precision: N of the leaves, to broadcast against each of them.
-        name: That of the family.
+        parts: Parts of rows, one array for each part; traced parts pass unread.
+        precision: N of the leaves; broadcasts against each part.
+        name: The name of the family.
         remedy: What to do, a sentence without its full stop.
     """
     parts = list(parts)
@@ -239,10 +255,10 @@ def check_digits(
 def _parts_of_total(
     means: np.ndarray, total: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """a_i = digamma⁻¹(μ_i + digamma(N)) and its derivative by N, about.
+    """Approximate a_i = digamma⁻¹(μ_i + digamma(N)) and its derivative by N.
 
-    By digamma(N) = log(N + ½) − 1/N, and digamma⁻¹(y) = e^y + ½ for large y,
-    −1/(y + γ) for small ones.
+    With digamma(N) ≈ log(N + ½) − 1/N, and digamma⁻¹(y) ≈ e^y + ½ for large y and
+    −1/(y + γ) for small y.
     """
     inverse = 1 / total
     y = means + np.log(total + 0.5) - inverse
@@ -254,7 +270,7 @@ def _parts_of_total(
 
 
 def _lost_share(mean: Any, xp: Any) -> Any:
-    """1 − Σ e^{μ_i}, to rounding of the largest μ_i however near 0 that is."""
+    """1 − Σ e^{μ_i}, to rounding of the largest μ_i even if that is near 0."""
     largest = xp.arange(mean.shape[-1]) == xp.argmax(mean, axis=-1)[..., None]
     terms = xp.where(largest, xp.expm1(mean), xp.exp(mean))
     return -xp.sum(terms, axis=-1)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
@@ -21,39 +22,51 @@ __all__ = ["Exponential"]
 class Exponential(VectorFamily):
     """Rows of d independent exponentials, p(x) = Π λ_i e^{−λ_i x_i}, λ = −θ.
 
-    ψ(θ) = −Σ log(−θ), T(x) = x, μ = −1/θ > 0, ψ*(μ) = −Σ (1 + log μ), the Itakura–Saito
-    divergence; +inf at μ_i = 0, so that zeros need smoothing.
+    ψ(θ) = −Σ log(−θ), T(x) = x, μ = −1/θ > 0, ψ*(μ) = −Σ (1 + log μ), whose divergence
+    is that of Itakura and Saito; ψ* = +inf at μ_i = 0, so that zeros need smoothing.
 
     Attributes:
         dim: d; taken from the data if None.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> family = bj.Exponential(dim=2)
+        >>> print(jax.jit(family.natural_to_mean)(jnp.array([-1.0, -2.0])))
+        [1.000 0.500]
     """
 
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def separable(self) -> bool:
-        """ψ is a sum over coordinates."""
         return True
 
     @property
+    @override
     def natural_init(self) -> Array:
         """Rate 1 in every coordinate."""
         return -jnp.ones(self.known_dim)
 
+    @override
     def log_partition(self, natural: Array) -> Array:
         """−Σ log(−θ), +inf for θ ≥ 0."""
         inside = natural < 0
         safe = jnp.where(inside, -natural, 1)
         return jnp.sum(jnp.where(inside, -jnp.log(safe), jnp.inf))
 
+    @override
     def sufficient_statistics(self, x: Array) -> Array:
-        """The times."""
         return jnp.asarray(x, dtype=float)
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
-        """0; −inf for a negative time."""
+        """0; −inf where a time is negative."""
         return jnp.where(jnp.all(jnp.asarray(x) >= 0), 0.0, -jnp.inf)
 
+    @override
     def conjugate(
         self, mean: Array, *, start: Array | None = None
     ) -> ConjugateSolution:
@@ -67,17 +80,18 @@ class Exponential(VectorFamily):
             valid=all_finite(mean),
         )
 
+    @override
     def cluster_model(self) -> BregmanModel:
-        """The Itakura–Saito divergence of means."""
+        """Clusters by the Itakura–Saito divergence of means."""
         return BregmanModel(Burg())
 
+    @override
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Non-negative entries."""
         return x >= 0, "must be non-negative for exponential times", "Drop such rows"
 
     @property
+    @override
     def smoothing_hint(self) -> str:
-        """Zeros have a likelihood without bound."""
         return (
             "A time of 0 has a likelihood without bound: pass "
             "smoothing=adding(numpy.ones(d), amount) with an amount in the units of "

@@ -1,4 +1,4 @@
-"""A family of the user's own, from ψ and T."""
+"""A family that a user writes, from ψ and T."""
 
 import inspect
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from bregjax._checks import float_array, is_concrete
 from bregjax._typing import Array, DataLike, PyTree
@@ -27,31 +28,37 @@ class ExponentialFamily(Family):
         log_partition: ψ, a plain JAX function: `log_partition(theta)`, or
             `log_partition(theta, params)` where `params` is given. Convex; inf or NaN
             outside its domain. Write it so that it neither overflows nor cancels.
-        sufficient_statistics: T, from one row of the data to a pytree of the structure
-            and shapes of θ.
+        sufficient_statistics: T, which maps one row of the data to a pytree of the
+            structure and shapes of θ.
         natural_init: A θ inside dom ψ, where the solver starts: an array or a pytree.
-        log_base_measure: log h, from one row to a scalar; 0 if None. Clustering does
-            not need it, `log_prob` and likelihoods do.
-        params: Parameters of ψ itself (a dispersion, a matrix, a module), any pytree;
-            costs differentiate with respect to its arrays and numbers, and new values
-            of them do not recompile. Other leaves (functions, names, Python bools) are
-            part of the structure: new ones recompile, and those that can't be hashed
-            are compared by identity. T and log h get the parameters too if they have a
+        log_base_measure: log h, which maps one row to a scalar; 0 if None. `log_prob`
+            and likelihoods need it, clustering does not.
+        params: Parameters of ψ itself (a dispersion, a matrix, a module), any pytree.
+            Costs differentiate by its arrays and numbers, and new values of these do
+            not recompile. Other leaves (functions, names, Python bools) are part of the
+            structure: new values of these recompile, and unhashable leaves are compared
+            by identity. T and log h are passed the parameters, too, if they have a
             second argument without a default.
-        separable: Whether ψ(θ) = Σ ψ_i(θ_i): the solver then works a coordinate at a
-            time, without matrices. A wrong claim gives wrong costs; `check` tests it.
+        separable: Whether ψ(θ) = Σ ψ_i(θ_i): the solver then works coordinate by
+            coordinate, without matrices. A wrong claim gives wrong costs; `check` tests
+            the claim.
 
     Raises:
         TypeError: If a function is not callable or `natural_init` is not of floats.
         ValueError: If ψ is not a finite scalar at `natural_init`.
 
     Examples:
+        >>> import jax
         >>> import jax.numpy as jnp
-        >>> family = ExponentialFamily(
+        >>> import bregjax as bj
+        >>> family = bj.ExponentialFamily(  # Poisson counts, without their log h
         ...     lambda theta: jnp.sum(jnp.exp(theta)), lambda x: x, jnp.zeros(1)
         ... )
-        >>> print(family.mean_to_natural(jnp.array([1.0])))
-        [0.]
+        >>> theta = jnp.array([0.693])
+        >>> print(family.natural_to_mean(theta))
+        [2.000]
+        >>> print(jax.jit(family.kl_divergence)(theta, jnp.zeros(1)))  # 2 log 2 − 1
+        0.386
     """
 
     def __init__(
@@ -80,7 +87,7 @@ class ExponentialFamily(Family):
         self._check_start()
 
     def _check_start(self) -> None:
-        # In the precision of JAX's mode, so that what ψ makes of it warns of nothing.
+        # In JAX's default precision, so that ψ does not warn of truncated float64.
         value = self.log_partition(jax.tree.map(jnp.asarray, self._natural_init))
         if jnp.shape(value) != ():
             raise ValueError(
@@ -99,7 +106,7 @@ class ExponentialFamily(Family):
         return (self._natural_init, self._arrays), aux
 
     def tree_flatten_with_keys(self):
-        """The same with names, `.natural_init` and `.params`."""
+        """Leaves with names, `.natural_init` and `.params`."""
         children, aux = self.tree_flatten()
         names = ("natural_init", "params")
         return tuple(
@@ -118,14 +125,14 @@ class ExponentialFamily(Family):
         """The family with other arrays among its parameters; unchecked.
 
         Args:
-            params: Of the structure of `params`. Leaves that are no numbers stay those
-                of this family, and may be None.
+            params: A pytree of the structure of the family's `params`. Leaves that are
+                not numbers keep their values in this family, and may be None here.
         """
         (init, _), aux = self.tree_flatten()
         return self.tree_unflatten(aux, (init, split(params)[0]))
 
     def __repr__(self) -> str:
-        """The functions by name, the numbers by type and shape."""
+        """Name the functions, and give types and shapes of the numbers."""
         names = ("log_partition", "sufficient_statistics", "log_base_measure")
         parts = [
             f"{name}={name_of(function)}"
@@ -141,46 +148,48 @@ class ExponentialFamily(Family):
 
     @property
     def params(self) -> PyTree:
-        """The parameters of ψ as given, arrays in float64."""
+        """The parameters of ψ, with arrays of floats in float64."""
         return joined(self._arrays, self._rest)
 
     @property
+    @override
     def separable(self) -> bool:
-        """As claimed."""
         return self._separable
 
     @property
+    @override
     def natural_init(self) -> PyTree:
-        """As given."""
         return self._natural_init
 
+    @override
     def log_partition(self, natural: PyTree) -> Array:
-        """ψ(θ), with the family's parameters where it has some."""
         function = self._functions[0]
         if self.params is None:
             return function(natural)
         return function(natural, self.params)
 
+    @override
     def sufficient_statistics(self, x: Array) -> PyTree:
-        """T(x) as floats."""
+        """T(x) in floats."""
         statistics = self._of_row(self._functions[1], x)
         return jax.tree.map(lambda t: jnp.asarray(t, dtype=float), statistics)
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
-        """log h(x)."""
         function = self._functions[2]
         if function is None:
             return super().log_base_measure(x)
         return self._of_row(function, x)
 
     def _of_row(self, function: Callable[..., Any], x: Array) -> Any:
-        """A function of a row, and of the parameters if it takes two arguments."""
+        """Call a function on a row, and on the parameters if it needs two arguments."""
         if self.params is None or _num_required(function) < 2:
             return function(x)
         return function(x, self.params)
 
+    @override
     def for_data(self, x: DataLike) -> "ExponentialFamily":
-        """The family itself, once T of a row is known to fit θ.
+        """Return the family after a test that T of a row fits θ.
 
         Raises:
             ValueError: If T(x) has another structure or other shapes than θ.
@@ -203,7 +212,7 @@ class ExponentialFamily(Family):
 
 
 def _num_required(function: Callable[..., Any]) -> int:
-    """How many arguments must be given by position; 1 where that can't be read."""
+    """How many positional arguments have no default; 1 if a signature is unknown."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

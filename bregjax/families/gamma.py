@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
@@ -25,33 +26,37 @@ class Gamma(PositiveFamily):
     """Rows of d independent gamma variables of shape k and rate r.
 
     θ = (k − 1, −r), T(x) = (log x, x), ψ(θ) = Σ log Γ(θ₁ + 1) − (θ₁ + 1) log(−θ₂). The
-    mean domain is log-mean < log mean; a single point lies on its boundary, where
+    mean domain is E log x < log E x; a single point lies on its boundary, where
     ψ* = +inf, and needs smoothing. Clusters hold means and the scatters
-    log E x − E log x, so that columns of any small variation keep their digits.
-    Invariant to the units of each column.
+    log E x − E log x, so that columns of any small variation keep their digits. Merge
+    costs do not depend on the units of columns.
 
     Attributes:
         dim: d; taken from the data if None.
 
     Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
         >>> import bregjax as bj
-        >>> x = np.array([[1.0], [1.1], [9.0]])
-        >>> print(bj.agglomerate(x, family=bj.Gamma()).cut(num_clusters=2))
-        [0 0 1]
+        >>> theta = jnp.array([1.0]), jnp.array([-2.0])  # shape 2, rate 2
+        >>> print(*jax.jit(bj.Gamma(dim=1).natural_to_mean)(theta))
+        [-0.270] [1.000]
     """
 
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def spread(self) -> Spread:
-        """log E x − E log x."""
         return "log"
 
     @property
+    @override
     def natural_init(self) -> tuple[Array, Array]:
-        """Shape 1, rate 1."""
+        """Shape 1 and rate 1 in every column."""
         return jnp.zeros(self.known_dim), -jnp.ones(self.known_dim)
 
+    @override
     def log_partition(self, natural: tuple[Array, Array]) -> Array:
         """Σ log Γ(k) − k log r, +inf for k ≤ 0 or r ≤ 0."""
         shape, rate = natural[0] + 1, -natural[1]
@@ -61,24 +66,27 @@ class Gamma(PositiveFamily):
             jnp.where(inside, gammaln(shape) - shape * jnp.log(rate), jnp.inf)
         )
 
+    @override
     def sufficient_statistics(self, x: Array) -> tuple[Array, Array]:
         """(log x, x)."""
         x = jnp.asarray(x, dtype=float)
         return jnp.log(x), x
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
-        """0; −inf unless x is positive."""
+        """0; −inf unless every x is positive."""
         return jnp.where(jnp.all(jnp.asarray(x) > 0), 0.0, -jnp.inf)
 
+    @override
     def conjugate(
         self,
         mean: tuple[Array, Array],
         *,
         start: tuple[Array, Array] | None = None,
     ) -> ConjugateSolution:
-        """ψ* by the shape k that solves log k − digamma(k) = log μ₂ − μ₁ =: s.
+        """ψ*(μ) = Σ k log k − k − log Γ(k) − k s − μ₁, at θ = (k − 1, −k / μ₂).
 
-        ψ*(μ) = Σ k log k − k − log Γ(k) − k s − μ₁, at θ = (k − 1, −k / μ₂).
+        The shape k solves log k − digamma(k) = s, with s = log μ₂ − μ₁ the scatter.
         """
         del start
         log_mean, average = mean
@@ -98,18 +106,19 @@ class Gamma(PositiveFamily):
             valid=all_finite(*mean),
         )
 
+    @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Adding:
-        """Lower each log by h²/2, h the normal-reference bandwidth of log x.
+        """Lower each log by h²/2, with h the normal-reference bandwidth of log x.
 
-        The centre (−h²/2, 0) is what blurring log x by h does to E log x at a given
-        mean, to first order; it does not depend on units.
+        Blurring log x by h at a given mean of x adds (−h²/2, 0) to E T, to first order,
+        whatever the units of the column.
         """
         bandwidth = log_bandwidth(x, weights)
         return adding((-(bandwidth**2) / 2, np.zeros(bandwidth.shape)))
 
     @property
+    @override
     def smoothing_hint(self) -> str:
-        """A point, or equal points, have an infinite shape."""
         return (
             'Pass smoothing="auto", or smoothing=adding((-amount, 0 · amount)) with '
             "one positive amount a column, which lowers E log x"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import jax
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
@@ -32,43 +33,46 @@ _HINT = (
 
 
 class _GaussianFamily(VectorFamily):
-    """What the three share: base measure, leaves without spread, their smoothing."""
+    """Base measure, leaves and densities that all three Gaussian families share."""
 
     @property
     @abc.abstractmethod
     def form(self) -> Form:
         """The form of the covariance."""
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
         """−(d/2) log 2π."""
         return jnp.asarray(-0.5 * x.shape[-1] * _LOG_2_PI)
 
+    @override
     def leaf_statistics(self, x: Array) -> Moments:
-        """Each row with a covariance of zero."""
+        """Give each row a covariance of 0."""
         x = jnp.asarray(x, dtype=float)
         m, d = x.shape
         shape = {"full": (m, d, d), "diagonal": (m, d), "spherical": (m,)}[self.form]
         return Moments(x, jnp.zeros(shape, x.dtype), self.form)
 
+    @override
     def density_parameters(self, clusters: GaussianState | RootedState) -> Normals:
-        """Normal distributions."""
         root = clusters.root if isinstance(clusters, RootedState) else None
         return Normals.of(clusters.moments, root)
 
+    @override
     def log_densities(self, row: Array, parameters: Normals) -> Array:
         """log N(x; μ_k, Σ_k)."""
         return parameters.log_densities(row)
 
     @property
+    @override
     def smoothing_hint(self) -> str:
-        """Bandwidths."""
         return _HINT
 
 
 @register_pytree
 @dataclass(frozen=True)
 class Gaussian(_GaussianFamily):
-    """Gaussians with mean μ and covariance matrix Σ.
+    """Gaussians with a mean μ and a covariance matrix Σ.
 
     T(x) = (x, xxᵀ), θ = (Σ⁻¹μ, −½Σ⁻¹), which is overcomplete: only the symmetric part
     of θ₂ counts. With P = −(θ₂ + θ₂ᵀ), ψ(θ) = ½ θ₁ᵀP⁻¹θ₁ − ½ log det P, and
@@ -77,13 +81,22 @@ class Gaussian(_GaussianFamily):
 
     Attributes:
         dim: d; taken from the data if None.
-        roots: Whether clusters hold roots of their covariances too, for bandwidths h
-            far below the range s of the data: costs, and their derivatives by h, are
-            good to eps s / h, not to eps s² / h², and take several times as long.
-            (Derivatives by data stay as they are.) None for where it matters, and a
-            refusal where even roots have too few digits, if values are known: not
-            inside `jit`, `vmap` or `checkpoint`, where you say it yourself.
-        rooted: Whether it was found to matter; filled in, not to be given.
+        roots: Whether clusters hold roots of their covariances, too, for bandwidths h
+            far below the range s of the data: costs, and derivatives of costs by h, are
+            then good to eps s / h in place of eps s² / h², and take several times as
+            long. (Derivatives by data stay as they are.) None chooses roots where they
+            matter, and raises where even roots have too few digits; that needs known
+            values, so give True or False inside `jit`, `vmap` or `checkpoint`.
+        rooted: Whether roots were found to matter; filled in, not an argument.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> mean = jnp.array([1.0]), jnp.array([[5.0]])  # E x = 1, E xxᵀ = 4 + 1
+        >>> natural = jax.jit(bj.Gaussian(dim=1).mean_to_natural)(mean)
+        >>> print(natural[0], natural[1])
+        [0.250] [[-0.125]]
 
     References:
         Telgarsky and Dasgupta (2012), Examples 4.2 and 5.4 (`g-n`).
@@ -99,16 +112,18 @@ class Gaussian(_GaussianFamily):
             raise TypeError(f"`roots` must be True, False or None; got {self.roots!r}.")
 
     @property
+    @override
     def form(self) -> Form:
-        """A matrix."""
         return "full"
 
     @property
+    @override
     def natural_init(self) -> tuple[Array, Array]:
         """The standard normal."""
         d = self.known_dim
         return jnp.zeros(d), -0.5 * jnp.eye(d)
 
+    @override
     def log_partition(self, natural: tuple[Array, Array]) -> Array:
         """½ θ₁ᵀP⁻¹θ₁ − ½ log det P, NaN unless P is positive definite."""
         theta, half = natural
@@ -116,18 +131,20 @@ class Gaussian(_GaussianFamily):
         white = jax.scipy.linalg.solve_triangular(factor, theta, lower=True)
         return 0.5 * jnp.sum(white**2) - jnp.sum(jnp.log(jnp.diagonal(factor)))
 
+    @override
     def sufficient_statistics(self, x: Array) -> tuple[Array, Array]:
         """(x, xxᵀ)."""
         x = jnp.asarray(x, dtype=float)
         return x, jnp.outer(x, x)
 
+    @override
     def conjugate(
         self,
         mean: tuple[Array, Array],
         *,
         start: tuple[Array, Array] | None = None,
     ) -> ConjugateSolution:
-        """−½ log det Σ − d/2 with Σ = E xxᵀ − μμᵀ."""
+        """−½ log det Σ − d/2, with Σ = E xxᵀ − μμᵀ."""
         del start
         mu, second = mean
         d = self.known_dim
@@ -136,7 +153,7 @@ class Gaussian(_GaussianFamily):
         noise = 100 * d * eps
         size = jnp.sqrt(jnp.maximum(jnp.diagonal(second), 0))
         scale = jnp.where(size > 0, size, 1)
-        # In units where every E x_i² is 1 the rounding of Σ is that of numbers near 1.
+        # In units in which every E x_i² is 1, rounding of Σ is that of numbers near 1.
         units = jnp.outer(scale, scale)
         scaled = second / units
         symmetric = jnp.max(jnp.abs(scaled - scaled.T)) <= noise
@@ -146,7 +163,7 @@ class Gaussian(_GaussianFamily):
         whole = symmetric & jnp.all(jnp.isfinite(factor)) & jnp.all(pivots > 0)
         factor = jnp.where(whole, factor, eye)
         root = jax.scipy.linalg.solve_triangular(factor, eye, lower=True)
-        # Row i of |L⁻¹| adds up the roundings that pivot i is made of, relative to it.
+        # Pivot i is good to a few eps (Σ_j |L⁻¹|_ij)², relative to itself.
         worst = jnp.max(jnp.sum(jnp.abs(root), axis=1) ** 2)
         inside = whole & (4 * eps * worst < 1)
         finite = jnp.where(jnp.isfinite(covariance), covariance, 0)
@@ -161,12 +178,14 @@ class Gaussian(_GaussianFamily):
             valid=all_finite(mu, second),
         )
 
+    @override
     def cluster_model(self) -> FullGaussianModel | RootedGaussianModel:
-        """Relative covariances."""
+        """Clusters by relative covariances, which hold roots where roots matter."""
         return RootedGaussianModel() if self._has_roots else FullGaussianModel()
 
+    @override
     def leaf_statistics(self, x: Array) -> Moments:
-        """Each row with a covariance of zero, and a root of zero where these count."""
+        """Give each row a covariance of 0, and a root of 0 where roots matter."""
         points = super().leaf_statistics(x)
         root = points.covariance if self._has_roots else None
         return replace(points, root=root)
@@ -175,10 +194,11 @@ class Gaussian(_GaussianFamily):
     def _has_roots(self) -> bool:
         return self.rooted if self.roots is None else self.roots
 
+    @override
     def suited_to(
         self, rows: Array, smoothing: StatisticMap | None, weights: Array | None
     ) -> "Gaussian":
-        """With roots where they matter, unless told.
+        """Choose roots where they matter, unless `roots` says.
 
         Raises:
             PrecisionError: If a bandwidth is too far below the range of its column for
@@ -189,10 +209,11 @@ class Gaussian(_GaussianFamily):
         rooted = needs_roots(rows, smoothing, weights, unknown=self.rooted)
         return replace(self, rooted=rooted)
 
+    @override
     def least_bandwidth(self, rows: Array) -> np.ndarray:
-        """What costs have digits for, for each column."""
         return least_bandwidth(rows)
 
+    @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Blur:
         """One normal-reference bandwidth for all directions (`-n`)."""
         return normal_reference(x, per_coordinate=False, weights=weights)
@@ -204,10 +225,18 @@ class DiagonalGaussian(_GaussianFamily):
     """Gaussians with a mean and a variance v in each coordinate.
 
     T(x) = (x, x²), θ = (μ/v, −1/(2v)), ψ(θ) = Σ −θ₁²/(4θ₂) − ½ log(−2θ₂),
-    ψ*(μ, E x²) = −½ Σ (1 + log v). Invariant to the units of each column.
+    ψ*(μ, E x²) = −½ Σ (1 + log v). Merge costs do not depend on the units of columns.
 
     Attributes:
         dim: d; taken from the data if None.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> mean = jnp.array([1.0]), jnp.array([5.0])  # mean 1, variance 4
+        >>> print(*jax.jit(bj.DiagonalGaussian(dim=1).mean_to_natural)(mean))
+        [0.250] [-0.125]
 
     References:
         Telgarsky and Dasgupta (2012), Example 5.4 (`dg-nd`).
@@ -216,45 +245,51 @@ class DiagonalGaussian(_GaussianFamily):
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def columnwise(self) -> bool:
-        """Columns are independent."""
         return True
 
     @property
+    @override
     def form(self) -> Form:
-        """A variance a coordinate."""
         return "diagonal"
 
     @property
+    @override
     def natural_init(self) -> tuple[Array, Array]:
         """The standard normal."""
         return jnp.zeros(self.known_dim), jnp.full(self.known_dim, -0.5)
 
+    @override
     def log_partition(self, natural: tuple[Array, Array]) -> Array:
         """Σ −θ₁²/(4θ₂) − ½ log(−2θ₂), +inf for θ₂ ≥ 0."""
         theta, half = natural
         return jnp.sum(_log_partition_1d(theta**2, half, 1))
 
+    @override
     def sufficient_statistics(self, x: Array) -> tuple[Array, Array]:
         """(x, x²)."""
         x = jnp.asarray(x, dtype=float)
         return x, x**2
 
+    @override
     def conjugate(
         self,
         mean: tuple[Array, Array],
         *,
         start: tuple[Array, Array] | None = None,
     ) -> ConjugateSolution:
-        """−½ Σ (1 + log v) with v = E x² − μ²."""
+        """−½ Σ (1 + log v), with v = E x² − μ²."""
         del start
         mu, second = mean
         return _variance_conjugate(mu, second, mu**2, 1)
 
+    @override
     def cluster_model(self) -> VarianceModel:
-        """Relative variances, a coordinate each."""
+        """Clusters by relative variances, one a coordinate."""
         return VarianceModel("diagonal")
 
+    @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Blur:
         """A normal-reference bandwidth for each coordinate (`-nd`)."""
         return normal_reference(x, per_coordinate=True, weights=weights)
@@ -266,56 +301,71 @@ class IsotropicGaussian(_GaussianFamily):
     """Gaussians with covariance v I, the variance v free in each cluster.
 
     T(x) = (x, ‖x‖²), θ = (μ/v, −1/(2v)), ψ(θ) = −‖θ₁‖²/(4θ₂) − (d/2) log(−2θ₂),
-    ψ*(μ, E‖x‖²) = −(d/2)(1 + log v). Where one known variance serves all clusters, that
-    is Ward's method: `SphericalGaussian`.
+    ψ*(μ, E‖x‖²) = −(d/2)(1 + log v). With one known variance for all clusters, see
+    `SphericalGaussian`, which is Ward's method.
 
     Attributes:
         dim: d; taken from the data if None.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> mean = jnp.array([1.0, 0.0]), jnp.array(9.0)  # E‖x‖² = 2 · 4 + 1
+        >>> print(*jax.jit(bj.IsotropicGaussian(dim=2).mean_to_natural)(mean))
+        [0.25 0.  ] -0.125
     """
 
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def form(self) -> Form:
-        """One variance."""
         return "spherical"
 
     @property
+    @override
     def natural_init(self) -> tuple[Array, Array]:
         """The standard normal."""
         return jnp.zeros(self.known_dim), jnp.asarray(-0.5)
 
+    @override
     def log_partition(self, natural: tuple[Array, Array]) -> Array:
         """−‖θ₁‖²/(4θ₂) − (d/2) log(−2θ₂), +inf for θ₂ ≥ 0."""
         theta, half = natural
         return _log_partition_1d(jnp.sum(theta**2), half, self.known_dim)
 
+    @override
     def sufficient_statistics(self, x: Array) -> tuple[Array, Array]:
         """(x, ‖x‖²)."""
         x = jnp.asarray(x, dtype=float)
         return x, jnp.sum(x**2)
 
+    @override
     def conjugate(
         self,
         mean: tuple[Array, Array],
         *,
         start: tuple[Array, Array] | None = None,
     ) -> ConjugateSolution:
-        """−(d/2)(1 + log v) with v = (E‖x‖² − ‖μ‖²) / d."""
+        """−(d/2)(1 + log v), with v = (E‖x‖² − ‖μ‖²) / d."""
         del start
         mu, second = mean
         return _variance_conjugate(mu, second, jnp.sum(mu**2), self.known_dim)
 
+    @override
     def cluster_model(self) -> VarianceModel:
-        """Relative variances, one for all coordinates."""
+        """Clusters by relative variances, one for all coordinates."""
         return VarianceModel("spherical")
 
+    @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Blur:
         """One normal-reference bandwidth for all directions (`-n`)."""
         return normal_reference(x, per_coordinate=False, weights=weights)
 
 
 def _log_partition_1d(theta_squared: Array, half: Array, dim: int) -> Array:
+    """−‖θ₁‖²/(4θ₂) − (d/2) log(−2θ₂), elementwise; +inf for θ₂ ≥ 0."""
     inside = half < 0
     safe = jnp.where(inside, half, -0.5)
     psi = -theta_squared / (4 * safe) - 0.5 * dim * jnp.log(-2 * safe)
@@ -325,7 +375,7 @@ def _log_partition_1d(theta_squared: Array, half: Array, dim: int) -> Array:
 def _variance_conjugate(
     mu: Array, second: Array, mu_squared: Array, dim: int
 ) -> ConjugateSolution:
-    """ψ* of (μ, E x²) from the variances d v = E x² − μ² ."""
+    """ψ*(μ, E x²) from the variances v = (E x² − μ²) / d."""
     noise = 4 * jnp.finfo(mu.dtype).eps * mu_squared
     spread = second - mu_squared
     inside = spread > noise

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
@@ -44,45 +45,52 @@ class InverseGaussian(PositiveFamily):
         Tweedie (1957), Statistical properties of inverse Gaussian distributions I.
 
     Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
         >>> import bregjax as bj
-        >>> x = np.array([[1.0], [1.1], [9.0]])
-        >>> print(bj.agglomerate(x, family=bj.InverseGaussian()).cut(num_clusters=2))
-        [0 0 1]
+        >>> mean = jnp.array([2.0]), jnp.array([0.75])  # E x = 2, E 1/x = 1/2 + 1/λ
+        >>> print(*jax.jit(bj.InverseGaussian(dim=1).mean_to_natural)(mean))
+        [-0.500] [-2.000]
     """
 
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def spread(self) -> Spread:
-        """E 1/x − 1 / E x."""
         return "reciprocal"
 
     @property
+    @override
     def natural_init(self) -> tuple[Array, Array]:
-        """Mean 1, shape 1."""
+        """Mean 1 and shape 1 in every column."""
         return jnp.full(self.known_dim, -0.5), jnp.full(self.known_dim, -0.5)
 
+    @override
     def log_partition(self, natural: tuple[Array, Array]) -> Array:
         """Σ −2 √(θ₁θ₂) − ½ log(−2θ₂), +inf unless both are negative."""
         first, second = natural
         inside = (first < 0) & (second < 0)
         first, second = jnp.where(inside, first, -1), jnp.where(inside, second, -1)
-        # The roots apart: their product leaves the range of floats later.
+        # Two roots, because the product θ₁θ₂ may overflow where they do not.
         value = -2 * jnp.sqrt(-first) * jnp.sqrt(-second) - 0.5 * jnp.log(-2 * second)
         return jnp.sum(jnp.where(inside, value, jnp.inf))
 
+    @override
     def sufficient_statistics(self, x: Array) -> tuple[Array, Array]:
         """(x, 1/x)."""
         x = jnp.asarray(x, dtype=float)
         return x, 1 / x
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
-        """−½ Σ log(2π x³); −inf unless x is positive."""
+        """−½ Σ log(2π x³); −inf unless every x is positive."""
         x = jnp.asarray(x, dtype=float)
         positive = x > 0
         logs = math.log(2 * math.pi) + 3 * jnp.log(jnp.where(positive, x, 1))
         return jnp.where(jnp.all(positive), -0.5 * jnp.sum(logs), -jnp.inf)
 
+    @override
     def conjugate(
         self,
         mean: tuple[Array, Array],
@@ -108,12 +116,13 @@ class InverseGaussian(PositiveFamily):
             valid=all_finite(*mean),
         )
 
+    @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Adding:
-        """Raise each 1/x by h²/g, h the normal-reference bandwidth of log x.
+        """Raise each 1/x by h²/g, with h the normal-reference bandwidth of log x.
 
-        The centre (0, h²/g) with g the geometric mean of the column is what blurring
-        log x by h does to E 1/x at a given mean of g, to first order. It goes with the
-        units of the column as 1/x does.
+        g is the geometric mean of the column. Blurring log x by h where the mean of x
+        is g adds (0, h²/g) to E T, to first order. The amount changes with the units of
+        the column as 1/x does.
         """
         bandwidth = log_bandwidth(x, weights)
         logs = log_of_rows(x)
@@ -126,8 +135,8 @@ class InverseGaussian(PositiveFamily):
         return adding((np.zeros(bandwidth.shape), amount))
 
     @property
+    @override
     def smoothing_hint(self) -> str:
-        """A point, or equal points, have an infinite shape."""
         return (
             'Pass smoothing="auto", or smoothing=adding((0 · amount, amount)) with '
             "one positive amount a column, which raises E 1/x"

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, DataLike
@@ -17,6 +18,7 @@ from bregjax.smoothing import Mixing, bernstein_amount, mixing
 
 __all__ = ["Ising"]
 
+# 65,536 states; each node more doubles time and memory.
 _MAX_NODES = 16
 
 
@@ -27,12 +29,21 @@ class Ising(VectorFamily):
 
     T(x) = (1[x_i = a], 1[x_i = a, x_j = b]) for each node i, each edge (i, j) and each
     a, b ∈ {0, 1}: indicators that are linearly dependent, so that many θ give one
-    distribution. ψ(θ) = log Σ_x e^⟨T(x), θ⟩ by enumeration of the 2^d states. The mean
-    domain is the marginal polytope; ψ* is minus the entropy, finite on its faces.
+    distribution. ψ(θ) = log Σ_x e^⟨T(x), θ⟩ is a sum over all 2^d states. The mean
+    domain is the marginal polytope; ψ* is minus the entropy, finite on the faces of the
+    polytope.
 
     Attributes:
         edges: Pairs of nodes; all pairs if None.
         dim: d ≤ 16; taken from the data if None.
+
+    Examples:
+        >>> import jax
+        >>> import bregjax as bj
+        >>> family = bj.Ising(dim=2)
+        >>> nodes, edges = jax.jit(family.natural_to_mean)(family.natural_init)
+        >>> print(nodes[0], edges.shape)
+        [0.5 0.5] (1, 2, 2)
 
     References:
         Wainwright and Jordan (2008), Section 3.3 and Example 3.1.
@@ -65,6 +76,7 @@ class Ising(VectorFamily):
         return graph
 
     @property
+    @override
     def natural_init(self) -> tuple[Array, Array]:
         """The uniform distribution: nodes `[d, 2]`, edges `[e, 2, 2]`."""
         return (
@@ -72,8 +84,9 @@ class Ising(VectorFamily):
             jnp.zeros((len(self.graph), 2, 2)),
         )
 
+    @override
     def log_partition(self, natural: tuple[Array, Array]) -> Array:
-        """Log of the sum over all states."""
+        """log Σ_x e^⟨T(x), θ⟩ over all 2^d states."""
         nodes, edges = natural
         states = np.array(list(itertools.product((0, 1), repeat=self.known_dim)))
         i, j = self.graph.T
@@ -82,15 +95,17 @@ class Ising(VectorFamily):
         )
         return logsumexp(scores)
 
+    @override
     def sufficient_statistics(self, x: Array) -> tuple[Array, Array]:
-        """Indicators of values at nodes and along edges."""
+        """Indicators of values at nodes `[d, 2]` and along edges `[e, 2, 2]`."""
         x = jnp.asarray(x, dtype=float)
         nodes = jnp.stack([1 - x, x], axis=-1)
         i, j = self.graph.T
         return nodes, nodes[i][:, :, None] * nodes[j][:, None, :]
 
+    @override
     def for_data(self, x: DataLike) -> Self:
-        """The family with `dim` set, and `edges` as tuples whatever they came as.
+        """The family with `dim` set, and `edges` as tuples of integers.
 
         Raises:
             ValueError: If `x` does not fit, or an edge names a node that is no column.
@@ -105,8 +120,9 @@ class Ising(VectorFamily):
         _ = family.graph  # raises for an edge out of range
         return family
 
+    @override
     def default_smoothing(self, x: Array, weights: Array | None) -> Mixing:
-        """Mix towards the uniform distribution by Bernstein's amount of a fair coin."""
+        """Mix with the uniform distribution, by Bernstein's amount of a fair coin."""
         size = x.shape[0] if weights is None else weights.sum()
         center = (
             np.full((self.known_dim, 2), 0.5),
@@ -114,6 +130,6 @@ class Ising(VectorFamily):
         )
         return mixing(center, bernstein_amount(2, size, delta=0.05))
 
+    @override
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Zeros and ones."""
         return (x == 0) | (x == 1), "must be 0 or 1 for Ising", "Code it as 0 and 1"

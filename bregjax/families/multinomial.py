@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
+from typing_extensions import override
 
 from bregjax._checks import check_support, is_concrete
 from bregjax._numerics import proportions, xlogx
@@ -23,33 +24,46 @@ __all__ = ["Multinomial"]
 @register_pytree
 @dataclass(frozen=True)
 class Multinomial(VectorFamily):
-    """Rows of counts or proportions over n categories; overcomplete, θ and θ + c alike.
+    """Rows of counts or proportions over n categories.
 
-    ψ(θ) = log Σ e^θ, T(x) = x / Σx, μ on the simplex, ψ*(μ) = Σ μ log μ, finite on its
-    boundary. A row counts as one point of weight 1 with its proportions, however long;
-    pass weights=x.sum(1) to weigh rows by their length, which makes the merge cost the
-    multinomial log-likelihood lost. A one-hot row is a categorical observation, and
-    `log_prob` is per trial.
+    ψ(θ) = log Σ e^θ, T(x) = x / Σ x, μ on the simplex, ψ*(μ) = Σ μ log μ, finite on the
+    boundary. θ is overcomplete: θ + c gives the same distribution. A row is one point
+    of weight 1 at its proportions, whatever its total; pass weights=x.sum(1) to weight
+    rows by their totals, which makes the merge cost the multinomial log-likelihood
+    lost. A one-hot row is a categorical observation, and `log_prob` is per trial.
 
     Attributes:
         dim: n; taken from the data if None.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> family = bj.Multinomial(dim=2)
+        >>> mean = jax.jit(family.sufficient_statistics)(jnp.array([1.0, 3.0]))
+        >>> print(mean, jax.jit(family.mean_to_natural)(mean))
+        [0.250 0.750] [-1.386 -0.288]
     """
 
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def natural_init(self) -> Array:
         """The uniform distribution."""
         return jnp.zeros(self.known_dim)
 
+    @override
     def log_partition(self, natural: Array) -> Array:
-        """Log Σ e^θ."""
+        """log Σ e^θ."""
         return logsumexp(natural)
 
+    @override
     def sufficient_statistics(self, x: Array) -> Array:
-        """Proportions x / Σx."""
+        """Proportions x / Σ x."""
         return proportions(jnp.asarray(x, dtype=float))
 
+    @override
     def conjugate(
         self, mean: Array, *, start: Array | None = None
     ) -> ConjugateSolution:
@@ -66,18 +80,20 @@ class Multinomial(VectorFamily):
             valid=all_finite(mean),
         )
 
+    @override
     def density_parameters(self, clusters: MeanState) -> Array:
-        """The means."""
         return clusters.mean
 
+    @override
     def log_densities(self, row: Array, parameters: Array) -> Array:
-        """By divergences, which take means on the boundary."""
         return by_divergence(self, row, parameters)
 
+    @override
     def cluster_model(self) -> BregmanModel:
-        """Relative entropy of proportions."""
+        """Clusters by the relative entropy of proportions."""
         return BregmanModel(NegativeEntropy())
 
+    @override
     def check_support(self, x: DataLike) -> None:
         """Raise ValueError at a negative entry or an empty row."""
         super().check_support(x)
@@ -91,6 +107,6 @@ class Multinomial(VectorFamily):
                 remedy="Drop the empty rows first: they have no proportions",
             )
 
+    @override
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Non-negative entries."""
         return x >= 0, "must be non-negative for Multinomial", "Drop such rows"

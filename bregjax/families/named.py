@@ -44,8 +44,15 @@ FAMILIES: dict[str, type[Family]] = {
 def named_family(name: str) -> Family:
     """The built-in family of that name, with its defaults.
 
+    Args:
+        name: A key of `FAMILIES`, in any case, or "ward" for `SphericalGaussian`.
+
     Raises:
-        ValueError: If there is none.
+        ValueError: If no family has that name.
+
+    Examples:
+        >>> print(named_family("Negative-Binomial"))
+        NegativeBinomial(dispersion=1.0, dim=None)
     """
     key = name.lower().replace("-", "_").replace(" ", "_")
     if key == "ward":

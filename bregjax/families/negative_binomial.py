@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
+from typing_extensions import override
 
 from bregjax._checks import is_concrete
 from bregjax._numerics import burg_remainder
@@ -24,7 +25,7 @@ from bregjax.families._vector_family import VectorFamily
 
 __all__ = ["Geometric", "NegativeBinomial"]
 
-# From here on the asymptotic series of log Γ is good to the last bit of float64.
+# From this r on the asymptotic series of log Γ is good to the last bit of float64.
 _LARGE = 20.0
 
 
@@ -33,18 +34,19 @@ _LARGE = 20.0
 class NegativeBinomial(VectorFamily):
     """Rows of d independent negative binomial counts of known dispersion r.
 
-    p(x) = Π Γ(x_i + r_i) / (Γ(r_i) x_i!) · p_i^{r_i} (1 − p_i)^{x_i}: failures before
-    success number r, if r is whole; a Poisson count whose rate is gamma distributed
-    with shape r, for any r > 0. The mean is μ, the variance μ + μ²/r: counts that vary
-    more than Poisson's, whose limit r → ∞ is.
+    p(x) = Π Γ(x_i + r_i) / (Γ(r_i) x_i!) · p_i^{r_i} (1 − p_i)^{x_i}: for whole r the
+    failures before success number r, for any r > 0 a Poisson count whose rate has a
+    gamma distribution of shape r. The mean is μ and the variance μ + μ²/r, more than
+    that of a Poisson count, which is the limit r → ∞.
 
     θ = log(1 − p) = log μ / (μ + r) < 0, ψ(θ) = −Σ r log(1 − e^θ), T(x) = x,
     ψ*(μ) = Σ μ log μ − (μ + r) log(μ + r) + r log r, finite at μ_i = 0: counts of zero
-    need no smoothing. Real non-negative x are taken.
+    need no smoothing. x may be any non-negative numbers.
 
-    With r unknown this is no exponential family, and costs of different r do not
-    compare: a cost goes to 0 with r. Take r from a fit to all the data or choose it by
-    `log_prob`, whose base measure is a function of r; do not minimise merge costs by r.
+    With r unknown this is no exponential family, and costs under different r must not
+    be compared: a cost goes to 0 with r. Take r from a fit to all the data, or choose
+    it by `log_prob`, whose base measure depends on r; do not minimise merge costs over
+    r.
 
     Attributes:
         dispersion: r > 0, a number or one a column `[d]`; a leaf, by which costs
@@ -52,11 +54,12 @@ class NegativeBinomial(VectorFamily):
         dim: d; taken from the data if None.
 
     Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
         >>> import bregjax as bj
-        >>> counts = [[0, 9], [1, 12], [30, 2], [44, 0]]
-        >>> tree = bj.agglomerate(counts, family=NegativeBinomial(dispersion=2.0))
-        >>> print(tree.merge_costs)
-        [ 0.627 1.116 10.928]
+        >>> family = bj.NegativeBinomial(dispersion=2.0, dim=1)
+        >>> print(jax.jit(family.mean_to_natural)(jnp.array([2.0])))  # log 2/(2 + 2)
+        [-0.693]
 
     References:
         McCullagh and Nelder (1989), Generalized Linear Models, Section 6.2.3.
@@ -66,25 +69,28 @@ class NegativeBinomial(VectorFamily):
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def separable(self) -> bool:
-        """ψ is a sum over coordinates."""
         return True
 
     @property
+    @override
     def natural_init(self) -> Array:
-        """p = ½, the mean r."""
+        """Probability p = ½, so mean r, in every coordinate."""
         return jnp.full(self.known_dim, -np.log(2))
 
+    @override
     def log_partition(self, natural: Array) -> Array:
         """−Σ r log(1 − e^θ), +inf for θ ≥ 0."""
         return NegativeBinomialCumulant(self.dispersion)(natural)
 
+    @override
     def sufficient_statistics(self, x: Array) -> Array:
-        """The counts."""
         return jnp.asarray(x, dtype=float)
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
-        """Σ log Γ(x + r) / (Γ(r) x!); −inf for a negative count."""
+        """Σ log Γ(x + r) / (Γ(r) x!); −inf where a count is negative."""
         x = jnp.asarray(x, dtype=float)
         inside = x >= 0
         safe = jnp.where(inside, x, 0)
@@ -92,6 +98,7 @@ class NegativeBinomial(VectorFamily):
         terms = _log_rising(r, safe) - gammaln(safe + 1)
         return jnp.sum(jnp.where(inside, terms, -jnp.inf))
 
+    @override
     def conjugate(
         self, mean: Array, *, start: Array | None = None
     ) -> ConjugateSolution:
@@ -106,18 +113,20 @@ class NegativeBinomial(VectorFamily):
             valid=all_finite(mean),
         )
 
+    @override
     def density_parameters(self, clusters: MeanState) -> Array:
-        """The means."""
         return clusters.mean
 
+    @override
     def log_densities(self, row: Array, parameters: Array) -> Array:
-        """By divergences, which take means on the boundary."""
         return by_divergence(self, row, parameters)
 
+    @override
     def cluster_model(self) -> BregmanModel:
-        """The divergence of means of dispersion r."""
+        """Clusters by the divergence of means of dispersion r."""
         return BregmanModel(NegativeBinomialEntropy(self.dispersion))
 
+    @override
     def for_data(self, x: DataLike) -> Self:
         """The family with `dim` set.
 
@@ -145,8 +154,8 @@ class NegativeBinomial(VectorFamily):
                 )
         return family
 
+    @override
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Non-negative entries."""
         rule = f"must be non-negative for {type(self).__name__} counts"
         return x >= 0, rule, "Drop such rows"
 
@@ -157,24 +166,27 @@ class Geometric(VectorFamily):
     """Rows of d independent geometric counts of failures, p(x) = Π p_i (1 − p_i)^{x_i}.
 
     `NegativeBinomial` of dispersion 1: ψ(θ) = −Σ log(1 − e^θ), θ = log(1 − p),
-    T(x) = x from 0 on, ψ*(μ) = Σ μ log μ − (μ + 1) log(μ + 1), finite at μ_i = 0. Of
-    counts of trials, which start at 1, pass x − 1.
+    T(x) = x ≥ 0, ψ*(μ) = Σ μ log μ − (μ + 1) log(μ + 1), finite at μ_i = 0. If x counts
+    trials, which start at 1, pass x − 1.
 
     Attributes:
         dim: d; taken from the data if None.
 
     Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
         >>> import bregjax as bj
-        >>> tree = bj.agglomerate([[0], [1], [30]], family=Geometric())
-        >>> print(tree.merge_costs)
-        [0.523 3.820]
+        >>> family = bj.Geometric(dim=1)
+        >>> half = family.natural_init  # p = ½
+        >>> print(jax.jit(family.log_prob)(jnp.array([3.0]), half))  # 4 log ½
+        -2.773
     """
 
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def separable(self) -> bool:
-        """ψ is a sum over coordinates."""
         return True
 
     @property
@@ -182,42 +194,47 @@ class Geometric(VectorFamily):
         return NegativeBinomial(1.0, self.dim)
 
     @property
+    @override
     def natural_init(self) -> Array:
-        """p = ½, the mean 1."""
+        """Probability p = ½, so mean 1, in every coordinate."""
         return self._general.natural_init
 
+    @override
     def log_partition(self, natural: Array) -> Array:
         """−Σ log(1 − e^θ), +inf for θ ≥ 0."""
         return self._general.log_partition(natural)
 
+    @override
     def sufficient_statistics(self, x: Array) -> Array:
-        """The counts."""
         return jnp.asarray(x, dtype=float)
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
-        """0; −inf for a negative count."""
+        """0; −inf where a count is negative."""
         return jnp.where(jnp.all(jnp.asarray(x) >= 0), 0.0, -jnp.inf)
 
+    @override
     def conjugate(
         self, mean: Array, *, start: Array | None = None
     ) -> ConjugateSolution:
         """Σ μ log μ − (μ + 1) log(μ + 1) at θ = log μ / (μ + 1)."""
         return self._general.conjugate(mean, start=start)
 
+    @override
     def density_parameters(self, clusters: MeanState) -> Array:
-        """The means."""
         return clusters.mean
 
+    @override
     def log_densities(self, row: Array, parameters: Array) -> Array:
-        """By divergences, which take means on the boundary."""
         return by_divergence(self, row, parameters)
 
+    @override
     def cluster_model(self) -> BregmanModel:
-        """The divergence of means of dispersion 1."""
+        """Clusters by the divergence of means of dispersion 1."""
         return self._general.cluster_model()
 
+    @override
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
-        """Non-negative entries."""
         rule = "must be non-negative for Geometric counts of failures"
         return x >= 0, rule, "Drop such rows"
 
@@ -225,8 +242,8 @@ class Geometric(VectorFamily):
 def _log_rising(r: Array, x: Array) -> Array:
     """log Γ(r + x) / Γ(r), elementwise, without cancellation where r is large.
 
-    Stirling's series of both, with the large terms put together: with z = x/r and
-    φ(z) = z − log(1 + z), x log(r + x) − (r − ½) φ(z) − z/2 and the tails.
+    The difference of two series of Stirling, with z = x/r, φ(z) = z − log(1 + z) and
+    t the tail of the series: x log(r + x) − (r − ½) φ(z) − z/2 + t(r + x) − t(r).
     """
     large = r > _LARGE
     safe = jnp.where(large, r, _LARGE)

@@ -6,6 +6,7 @@ from typing import Self
 import jax
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from bregjax._checks import is_concrete
 from bregjax._pytree import register_pytree
@@ -30,35 +31,47 @@ class SphericalGaussian(VectorFamily):
     Attributes:
         variance: σ² > 0, a leaf.
         dim: d; taken from the data if None.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> family = bj.SphericalGaussian(variance=4.0, dim=1)
+        >>> print(jax.jit(family.mean_to_natural)(jnp.array([2.0])))
+        [0.500]
     """
 
     variance: ArrayLike = 1.0
     dim: int | None = jax.tree.static(default=None)
 
     @property
+    @override
     def separable(self) -> bool:
-        """ψ is a sum over coordinates."""
         return True
 
     @property
+    @override
     def natural_init(self) -> Array:
         """Mean 0."""
         return jnp.zeros(self.known_dim)
 
+    @override
     def log_partition(self, natural: Array) -> Array:
         """½ σ² ‖θ‖²."""
         return 0.5 * jnp.asarray(self.variance) * jnp.sum(natural**2)
 
+    @override
     def sufficient_statistics(self, x: Array) -> Array:
-        """The point."""
         return jnp.asarray(x, dtype=float)
 
+    @override
     def log_base_measure(self, x: Array) -> Array:
         """log N(x; 0, σ² I)."""
         variance = jnp.asarray(self.variance)
         log_norm = -0.5 * x.shape[-1] * jnp.log(2 * np.pi * variance)
         return log_norm - 0.5 * jnp.sum(jnp.asarray(x, dtype=float) ** 2) / variance
 
+    @override
     def conjugate(
         self, mean: Array, *, start: Array | None = None
     ) -> ConjugateSolution:
@@ -73,25 +86,28 @@ class SphericalGaussian(VectorFamily):
             valid=all_finite(mean),
         )
 
+    @override
     def density_parameters(self, clusters: MeanState) -> Array:
-        """The means."""
         return clusters.mean
 
+    @override
     def log_densities(self, row: Array, parameters: Array) -> Array:
-        """log N(x; μ_k, σ² I) by distances."""
+        """log N(x; μ_k, σ² I), from distances."""
         variance = jnp.asarray(self.variance)
         square = jnp.sum((row[None] - parameters) ** 2, axis=-1) / variance
         return -0.5 * (square + row.shape[-1] * jnp.log(2 * np.pi * variance))
 
+    @override
     def cluster_model(self) -> BregmanModel:
-        """Squared distances of means."""
+        """Clusters by squared distances of means over σ²."""
         return BregmanModel(Scaled(SquaredNorm(), 1 / jnp.asarray(self.variance)))
 
     @property
+    @override
     def ward_scale(self) -> ArrayLike:
-        """σ²."""
         return self.variance
 
+    @override
     def for_data(self, x: DataLike) -> Self:
         """The family with `dim` set.
 

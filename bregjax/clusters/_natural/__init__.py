@@ -1,1 +1,1 @@
-"""How clusters of a ψ without a closed form are solved for."""
+"""Solvers for clusters of a ψ whose conjugate has no closed form."""

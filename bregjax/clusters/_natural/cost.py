@@ -22,9 +22,13 @@ from bregjax.convex import bregman_remainder
 
 __all__ = ["merge_cost_of"]
 
-# The dual form on a boundary is used where it agrees with the difference of values to
-# this many roundings of its terms: the difference is no better than that.
+# On a boundary the dual form is used where it agrees with the difference of values to
+# so many roundings of the terms: the difference is no better than that. At half, right
+# iterates may fail by rounding, and the difference stands; at double, wrong ones pass.
 _AGREEMENT = 16
+# A Newton step from the last iterate that is longer than this says that θ runs away to
+# a boundary: there steps stay near 1, while at a solution they vanish.
+_RUNAWAY = 0.1
 
 
 def _displacements(a: NaturalState, b: NaturalState) -> tuple[Array, Array]:
@@ -40,7 +44,7 @@ def _displacements(a: NaturalState, b: NaturalState) -> tuple[Array, Array]:
 def _divergence(
     family: Potential, part: NaturalState, c: NaturalState, delta: Array
 ) -> Array:
-    """B_ψ*(τ, c) ≥ 0 of a part, where δ = c − τ."""
+    """B_ψ*(τ, c) ≥ 0 of a part with mean τ, given δ = c − τ."""
     psi = flat_psi(family)
     edge = _at_edge(family, part) | _at_edge(family, c)
     far = edge & (delta != 0)
@@ -48,7 +52,8 @@ def _divergence(
     dual = has_value(part) & has_value(c)
     dual = dual & jnp.all(finite | (edge & ~far), axis=-1)
 
-    # Coordinates left out stand at the start: a large one is not to drown the others.
+    # Coordinates that are left out stand at the start, where they are small, and do not
+    # take digits from the others.
     start = flat_init(family, c.natural.dtype)
     inside = dual[..., None] & ~edge
     centre = jnp.where(inside, c.natural, start)
@@ -60,7 +65,8 @@ def _divergence(
     if family.separable:
         value = value + _rise_from_edge(psi, part, c, dual[..., None] & far, start)
     else:
-        # On a face ψ is affine along its normal, far enough out: the values tell.
+        # Far enough out ψ is affine along the normal of a face, and iterates will do if
+        # the dual form agrees with the values.
         size = jnp.abs(part.value) + jnp.abs(c.value) + jnp.abs(linear)
         rounding = jnp.finfo(size.dtype).eps * size
         agrees = jnp.abs(value - by_values) <= _AGREEMENT * rounding
@@ -79,8 +85,8 @@ def _rise_from_edge(
 ) -> Array:
     """Σ ψ_i*(τ_i) − ψ_i*(c_i) + θ_ci (c_i − τ_i) over the coordinates `far`.
 
-    ψ*(τ) is reached, to rounding, at the last iterate: a maximum, so that no derivative
-    goes by it.
+    ψ*(τ) is attained, to rounding, at the last iterate of the solver. ψ* is a maximum
+    over θ, so that the derivative through the iterate is 0 and is left out.
     """
     edge = jnp.where(far, jax.lax.stop_gradient(part.natural), start)
     centre = jnp.where(far, c.natural, start)
@@ -95,33 +101,33 @@ def _product(natural: Array, delta: Array) -> Array:
 
 
 def _at_edge(family: Potential, state: NaturalState) -> Array:
-    """Coordinates of a separable ψ without a θ: the mean is on the boundary there."""
+    """Whether the mean lies on the boundary in a coordinate of a separable ψ."""
     if not family.separable:
         return jnp.zeros(state.mean.shape, bool)
     gradient = jax.grad(flat_psi(family))
 
     def runaway(theta, mean):
-        """Whether a Newton step from the last iterate would still go a long way."""
+        """Whether a Newton step from the last iterate may still be long."""
         finite = jnp.isfinite(theta)
         theta = jnp.where(finite, theta, 0)
         mu, variance = jax.jvp(gradient, (theta,), (jnp.ones_like(theta),))
         rounding = jnp.finfo(mu.dtype).eps * (jnp.abs(mu) + jnp.abs(mean))
-        return ~finite | (jnp.abs(mean - mu) + rounding >= 0.1 * variance)
+        return ~finite | (jnp.abs(mean - mu) + rounding >= _RUNAWAY * variance)
 
     boundary = (state.result == Result.BOUNDARY)[..., None]
     return boundary & vectorize(runaway, state.natural, state.mean)
 
 
 def _slope(family: Potential, part: NaturalState, c: NaturalState) -> Array:
-    """θ_j − θ_c, infinite in the coordinates of a separable ψ that have no θ_j."""
+    """θ_j − θ_c; ±∞ where a part of a separable ψ lies on the boundary."""
     lost = jnp.isinf(c.natural) & (part.natural == c.natural)
     slope = jnp.where(lost, 0, part.natural - jnp.where(lost, 0, c.natural))
     if not family.separable:
         return slope
     edge = _at_edge(family, part)
     inside = jnp.where(edge, 0, slope)
-    # Where means agree the slope is 0, on the boundary as a constant: inside it has a
-    # derivative, the curvature of ψ*.
+    # Where means agree the slope is 0. Inside it has a derivative, the curvature of ψ*;
+    # on the boundary it is a constant.
     rest = inside - jax.lax.stop_gradient(inside)
     steep = jnp.where(part.mean > c.mean, jnp.inf, -jnp.inf)
     slope = jnp.where(edge, steep, inside)
@@ -132,6 +138,7 @@ def _slope(family: Potential, part: NaturalState, c: NaturalState) -> Array:
 def merge_cost_of(
     family: Potential, a: NaturalState, b: NaturalState, c: NaturalState
 ) -> Array:
+    """Δ(a, b) given the settled union c; `NaturalModel` has the formulas."""
     delta_a, delta_b = _displacements(a, b)
     parts = a.weight * _divergence(family, a, c, delta_a)
     parts = parts + b.weight * _divergence(family, b, c, delta_b)
@@ -140,7 +147,7 @@ def merge_cost_of(
 
 @merge_cost_of.defjvp
 def _merge_cost_jvp(primals, tangents):
-    # The union is no variable of its own: c follows from a and b, at a minimum.
+    # No derivative by c: it follows from a and b, and minimises the cost.
     family, a, b, c = primals
     d_family, d_a, d_b, _ = tangents
     delta_a, delta_b = _displacements(a, b)

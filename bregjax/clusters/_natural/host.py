@@ -1,9 +1,10 @@
-"""Clusters of an exponential family on the host: conjugates solved many at a time."""
+"""The host model of exponential families: conjugates solved many at a time."""
 
 from typing import Any
 
 import jax
 import numpy as np
+from typing_extensions import override
 
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
@@ -23,25 +24,29 @@ from bregjax.clusters.screens.natural import TableScreen
 
 __all__ = ["NaturalHost"]
 
-# Numbers in the states of unions that are solved for together.
+# How many numbers the states of unions that are solved for together may hold: 32 MB in
+# float64.
 _NUMBERS = 2**22
-# Numbers in the means of pairs whose robust costs are evaluated in a call, about, and
-# the fewest and most of these.
+# How many numbers the means of pairs hold whose dual costs one call evaluates, and the
+# fewest and most pairs of a call.
 _ENTRIES, _FEWEST, _MOST = 4096, 16, 256
+# Costs from values stand where their rounding is at most a share eps^0.6 of the cost,
+# 4e-10 in float64; else the dual form, which takes longer, is evaluated.
+_CLOSE = 0.6
 
 
-# A NaturalState whose arrays are NumPy's.
+# A NaturalState of NumPy arrays.
 HostState = Any
 
 
 class NaturalHost(HostModel):
-    """Clusters of a family without a closed form, see `NaturalModel`.
+    """The host model of `NaturalModel`, or of `ColumnsModel` if columns are given.
 
-    Or of one family for each of d columns, see `ColumnsModel`: then states have the
-    axes `[k, d]`, and costs are sums over columns.
+    With d columns, states have the axes `[k, d]`, and costs are sums over columns.
 
-    A cost to search by is w_a ψ*(τ_a) + w_b ψ*(τ_b) − w ψ*(c) where rounding lets that
-    stand, and the dual form (`merge_cost_of`) for pairs that are close.
+    A cost to search by is w_a ψ*(τ_a) + w_b ψ*(τ_b) − w ψ*(c) for pairs far apart, and
+    the dual form (`merge_cost_of`) for pairs so close that rounding of the values is
+    more than a share eps^0.6 of the cost.
     """
 
     def __init__(
@@ -54,27 +59,28 @@ class NaturalHost(HostModel):
         """Prepare the solver, in the precision of the work.
 
         Args:
-            family: The family, of a row or of one column.
-            num_columns: d, if it is of one column.
-            params: Its parameters in each column, if they differ.
+            family: The family of a row, or of one column.
+            num_columns: d, if `family` is that of one column.
+            params: Parameters of the family in each column, if they differ.
         """
         self.family = family
         self.solver = Solver(family, params)
         self._columns = num_columns
         self._eps = float(np.finfo(self.solver.dtype).eps)
-        # θ and ψ of the mean of all data in each column, where solves may start.
+        # θ and ψ(θ) of the mean of all data in each column: another start for solves.
         count = num_columns or 1
         self._root = np.tile(self.solver.start, (count, 1)), np.full(count, np.nan)
-        # Means and θ at the knots of a table of ψ*, once there is one.
+        # Means and θ at the knots of a table of ψ*, once there is a table.
         self._knots: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
+    @override
     def has_screen(self) -> bool:
-        """Whether ψ* can be tabulated."""
+        """Whether ψ* can be tabulated, see `tabulates`."""
         return tabulates(self.family) and self._columns is None
 
+    @override
     def leaves(self, statistics: PyTree, weights: np.ndarray) -> HostState:
-        """Settled states of points."""
         lead = (
             (len(weights),) if self._columns is None else (len(weights), self._columns)
         )
@@ -97,8 +103,9 @@ class NaturalHost(HostModel):
             start = np.broadcast_to(self._root[0].reshape(*lead[1:], -1), mean.shape)
         return self.settle(_unsolved(weight.copy(), mean, start))
 
+    @override
     def pool(self, a: HostState, b: HostState) -> HostState:
-        """Sums of weights, averages of means; where a solve may start."""
+        """Add weights, average means, and choose where solves of unions start."""
         mean = _pooled(a, b)
         if self._knots is not None:
             start = interpolated(mean, *self._knots)
@@ -108,8 +115,9 @@ class NaturalHost(HostModel):
             start = self._nearest_start(a, b, mean)
         return _unsolved(a.weight + b.weight, mean, start)
 
+    @override
     def settle(self, state: HostState) -> HostState:
-        """Solve, telling the interior from the boundary; equal means once."""
+        """Solve for θ, telling the interior from the boundary; equal means once."""
         if not len(state.mean):
             return state
         mean = state.mean.reshape(len(state.mean), -1)
@@ -120,21 +128,22 @@ class NaturalHost(HostModel):
             state.weight, state.mean, found.natural, found.value, found.result
         )
 
+    @override
     def result(self, state: HostState) -> np.ndarray:
-        """The solver's codes; a boundary point of finite ψ* is as good as inside."""
+        """Codes of the solver; a boundary point of finite ψ* counts as CONVERGED."""
         finite_limit = (state.result == Result.BOUNDARY) & np.isfinite(state.value)
         codes = np.where(finite_limit, Result.CONVERGED, state.result).astype(np.int32)
         return codes if self._columns is None else np.max(codes, axis=1)
 
+    @override
     def merge_costs(self, a: HostState, b: HostState, union: HostState) -> np.ndarray:
-        """Costs in the dual form, which does not cancel."""
         lead = a.weight.shape
         column = self._column_of(lead)
         costs = self._dual_costs(_flat(a), _flat(b), _flat(union), column).reshape(lead)
         return costs if self._columns is None else np.sum(costs, axis=1)
 
+    @override
     def search_costs(self, a: HostState, b: HostState) -> tuple[np.ndarray, HostState]:
-        """Costs by values of ψ*, or in the dual form."""
         batch = max(_NUMBERS // (3 * a.mean[:1].size + 1), 1)
         if len(a.mean) > batch:
             parts = [slice(k, k + batch) for k in range(0, len(a.mean), batch)]
@@ -147,7 +156,7 @@ class NaturalHost(HostModel):
         total = (
             costs if self._columns is None else np.mean(costs, axis=1, keepdims=True)
         )
-        close = np.flatnonzero(~(noise <= self._eps**0.6 * total))
+        close = np.flatnonzero(~(noise <= self._eps**_CLOSE * total))
         if len(close):
             near = [rows_of(_flat(state), close) for state in (a, b, union)]
             column = self._column_of(costs.shape)[close]
@@ -158,8 +167,9 @@ class NaturalHost(HostModel):
             costs = np.sum(costs, axis=1)
         return costs, union
 
+    @override
     def screen(self, leaves: HostState) -> Screen | None:
-        """A table of ψ* over the range of the leaves; None where there can be none."""
+        """Tabulate ψ* over the range of the leaves; None if there can be no table."""
         if not self.has_screen:
             return None
         low, high = np.min(leaves.mean, axis=0), np.max(leaves.mean, axis=0)
@@ -170,8 +180,9 @@ class NaturalHost(HostModel):
             self._knots = means, knots.natural
         return TableScreen(_table(self.family, means, knots.natural, known))
 
+    @override
     def noise(self, state: HostState) -> np.ndarray:
-        """Roundings of w ψ*."""
+        """Bounds of the rounding of w ψ*, 8 eps w (|⟨τ, θ⟩| + |ψ(θ)|), `[k]`."""
         noise = self._noise(state)
         return noise if self._columns is None else np.sum(noise, axis=1)
 
@@ -189,15 +200,16 @@ class NaturalHost(HostModel):
         return _state(state.weight, state.mean, natural, value, result)
 
     def _column_of(self, lead: tuple[int, ...]) -> np.ndarray:
-        """The column of each entry of an array `[k]` or `[k, d]`, flat."""
+        """The column of each entry of a flattened array `[k]` or `[k, d]`."""
         return np.arange(int(np.prod(lead))) % (self._columns or 1)
 
     def _nearest_start(
         self, a: HostState, b: HostState, mean: np.ndarray
     ) -> np.ndarray:
-        """The θ of a part, or of all data, at which φ of the union is least.
+        """The θ, of both parts and of all data, with the least φ(θ) of the union.
 
-        ψ is known there. That of all data helps where narrow clusters are far apart.
+        φ(θ) = ψ(θ) − ⟨τ, θ⟩ with τ the mean of the union; ψ is known at these three θ.
+        The θ of all data helps where narrow clusters are far apart.
         """
         root, psi = self._root
         if self._columns is None:
@@ -209,7 +221,8 @@ class NaturalHost(HostModel):
                 psi - np.sum(mean * root, axis=-1),
             ]
         )
-        # The θ of a part on the boundary is far out: ψ may have no curvature there.
+        # The last iterate of a part on the boundary is far out, where ψ may have no
+        # curvature left.
         inside = [part.result == Result.CONVERGED for part in (a, b)]
         usable = np.stack([*inside, np.ones_like(inside[0])])
         values = np.where(np.isnan(values) | ~usable, np.inf, values)
@@ -225,7 +238,7 @@ class NaturalHost(HostModel):
         union: HostState,
         column: np.ndarray,
     ) -> np.ndarray:
-        """Costs `[p]` of flat states, a batch of a fixed size at a time."""
+        """Costs `[p]` of flat states in the dual form, in batches of a fixed size."""
         count = len(column)
         costs = np.empty(count)
         fitting = np.clip(_ENTRIES / self.solver.size, _FEWEST, _MOST)
@@ -253,7 +266,7 @@ def _state(*fields: Any) -> HostState:
 
 
 def _flat(state: HostState) -> HostState:
-    """A state with one leading axis."""
+    """The state with its leading axes flattened to one."""
     n = state.mean.shape[-1]
     return _state(
         state.weight.reshape(-1),
@@ -265,12 +278,12 @@ def _flat(state: HostState) -> HostState:
 
 
 def _psi(state: HostState) -> np.ndarray:
-    """ψ(θ), by Fenchel and Young's equality."""
+    """ψ(θ) = ⟨τ, θ⟩ − ψ*(τ), the equality of Fenchel and Young."""
     return np.sum(state.mean * state.natural, axis=-1) - state.value
 
 
 def _pooled(a: HostState, b: HostState) -> np.ndarray:
-    """Average means, from the heavier part; see `weighted_mean`."""
+    """Averages of means, computed from the heavier part; see `weighted_mean`."""
     heavy = (a.weight >= b.weight)[..., None]
     base, other = np.where(heavy, a.mean, b.mean), np.where(heavy, b.mean, a.mean)
     light = np.minimum(a.weight, b.weight) / (a.weight + b.weight)
@@ -278,7 +291,7 @@ def _pooled(a: HostState, b: HostState) -> np.ndarray:
 
 
 def _unsolved(weight: np.ndarray, mean: np.ndarray, start: np.ndarray) -> HostState:
-    """A state whose natural parameters are no more than where to start."""
+    """A state still to be solved, with natural parameters to start from."""
     unknown = np.full(weight.shape, np.nan)
     code = np.full(weight.shape, Result.STEP_LIMIT, np.int32)
     return _state(weight, mean, start, unknown, code)

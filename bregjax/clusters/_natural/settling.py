@@ -1,9 +1,9 @@
 """Conjugates of many means, with derivatives; on the host where values are known.
 
-`jax.grad` of a function that is not under `jit` calls the derivative rules of its parts
-with values, not with tracers. There, and where nothing is differentiated, the solves
-are those of `Solver`: quick, and compiled once for a family. Under `jit` and `vmap` the
-careful solver becomes part of the program, which takes seconds to compile.
+Outside of `jit`, `jax.grad` calls the derivative rules of the parts of a function with
+values, not with tracers. With values `Solver` solves: it is quick, and compiled once
+for a family. Under `jit` and `vmap` the careful solver becomes part of the program,
+which takes seconds to compile.
 """
 
 import math
@@ -26,13 +26,13 @@ __all__ = ["conjugates", "settled"]
 
 
 def settled(family: Potential, params: PyTree, state: NaturalState) -> NaturalState:
-    """A state of any leading axes with its conjugates solved.
+    """Solve for θ and ψ* of a state of any leading axes.
 
     Args:
         family: A family without a closed form of ψ*.
-        params: Its parameters along the last leading axis, leaves `[d, ...]`; its own
-            if None.
-        state: Where the solves start.
+        params: Parameters of the family along the last leading axis, leaves `[d, ...]`;
+            those of `family` if None.
+        state: Means, and natural parameters to start from.
     """
     lead, n = state.mean.shape[:-1], state.mean.shape[-1]
     count = math.prod(lead)
@@ -58,11 +58,15 @@ def conjugates(
 
         dθ = (∇²ψ)⁺ (dμ − d_family ∇ψ),   dψ* = ⟨θ, dμ⟩ − d_family ψ
 
-    of every order. Starts have none.
+    of every order; starts have derivative 0. Example: ψ(θ) = r e^θ at the mean μ = 6
+    with r = 2 has θ = log(μ/r) = 1.0986 and ∇²ψ = μ = 6. By μ, dθ = 1/6 and
+    dψ* = θ = 1.0986; by r, where ∂∇ψ = e^θ = 3, dθ = −3/6 = −½ and dψ* = −e^θ = −3. No
+    step of the solver is differentiated.
 
     Args:
         family: A family without a closed form of ψ*.
-        params: Its parameters for each mean, leaves `[p, ...]`; its own if None.
+        params: Parameters of the family for each mean, leaves `[p, ...]`; those of
+            `family` if None.
         means: Mean parameters, raveled, `[p, n]`.
         starts: Natural parameters in the domain of ψ to start from, `[p, n]`.
 
@@ -82,7 +86,7 @@ def _conjugates_jvp(primals: Any, tangents: Any):
     natural, value, result = conjugates(family, params, means, starts)
     right, d_value = _residuals(family, params, natural, d_family, d_params, d_means)
     d_natural = _inverse_products(family, params, natural, right)
-    # What has no derivative: an integer's tangent is of the type float0.
+    # The tangent of an integer has the type float0.
     nothing: Any = np.zeros(np.shape(result), jax.dtypes.float0)
     return (natural, value, result), (d_natural, d_value, nothing)
 
@@ -96,7 +100,7 @@ def _by_host(family: Potential, params: PyTree, means: Array, starts: Array):
     typed = lambda array: jnp.asarray(array, jnp.asarray(means).dtype)
     natural = typed(found.natural)
     if not solver.structure.grouped().all():
-        # Where ψ is affine θ keeps the component of the start, as `conjugate` has it.
+        # Along directions in which ψ is affine θ stays at the start, as in `conjugate`.
         null = _overcomplete(family, params)
         natural = starts + _gauged(natural - starts, null)
     return natural, typed(found.value), jnp.asarray(found.result)
@@ -130,8 +134,8 @@ def _inverse_products(
 ) -> Array:
     """(∇²ψ)⁺ r at solutions θ, `[p, n]`.
 
-    Of programs that compile and run where a derivative goes through θ: those of the
-    costs do not, and would wait for a factorisation of every Hessian.
+    Runs in programs of its own, apart from `_residuals`: derivatives of costs do not go
+    through θ, and need not wait for a factorisation of every Hessian.
     """
     if family.separable:
         return _scalar_products(family, params, natural, (), right)
@@ -148,10 +152,10 @@ def _inverse_products(
 
 
 def _by_mean(function: Callable[..., Array]) -> Callable[..., Array]:
-    """A function of ψ, θ, what all means share and a vector, compiled for many means.
+    """Compile a function of ψ, θ, shared arrays and a vector for many means.
 
-    Its arguments: the family, parameters `[p, ...]`, θ `[p, n]`, a tuple of what is
-    shared, vectors `[p, n]`.
+    The compiled function takes the family, parameters `[p, ...]`, θ `[p, n]`, a tuple
+    of the shared arrays and vectors `[p, n]`.
     """
 
     @jax.jit
@@ -180,7 +184,7 @@ _gauged = jax.jit(jax.vmap(dense.gauge, (0, None)))
 
 @jax.jit
 def _overcomplete(family: Potential, params: PyTree) -> Array:
-    """Directions of θ in which ψ is affine, the same whatever its parameters."""
+    """Directions of θ in which ψ is affine, whatever the parameters of ψ."""
     psi = flat_psi(with_params(family, jax.tree.map(lambda leaf: leaf[0], params)))
     start = flat_init(family, jnp.zeros(()).dtype)
     slope, curvature = jax.grad(psi)(start), jax.hessian(psi)(start)

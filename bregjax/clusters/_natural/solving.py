@@ -1,9 +1,21 @@
-"""The conjugates of many means at once, from outside of compiled loops.
+"""Conjugates of many means at once, from outside of compiled loops.
 
-Solving is a service to whoever has many means at hand: an engine, `replay`, a check.
-Most are solved by a few calls of one small program (`convex/_solvers/rapid.py`), whose
-shapes depend on the number of parameters alone; what is left over goes to the careful
-solver, a program of its own. Both compile once for a family and a precision.
+For code that has many means at hand: an engine, `replay`, a check. Most means are
+solved by a few calls of one small program (`convex/_solvers/rapid.py`), whose shapes
+depend on the number of parameters alone; the others go to the careful solver, a program
+of its own. Both compile once for a family and a precision.
+
+Example: 3,000 means of Dirichlets of three parts with shapes e^{1.5 Z}, Z normal, all
+started at the shapes (1, 1, 1). Means are lanes; a call takes 16 blocks of 64 lanes.
+
+    round   Newton steps   means   calls   left over
+      1          5         3,000     3       2,912
+      2          4         2,912     3         983
+      3          6           983     1          38
+      4          8            38     1           0
+
+Between two rounds the solved lanes are left out, so that few lanes wait for the slowest
+lane of a block. Nothing is left over for the careful solver.
 """
 
 import functools
@@ -27,25 +39,26 @@ from bregjax.convex._solvers.rapid import Lanes, Structure, advance
 
 __all__ = ["Solutions", "Solver", "carefully", "with_params"]
 
-# Blocks of lanes that a call takes.
+# Blocks of lanes in a call.
 _BLOCKS = 16
-# Newton steps of each call; lanes that are done are left out of the next one.
+# Newton steps of each round of calls; lanes that are done are left out of the next.
 _STEPS = (5, 4, 6, 8, 8, 16)
-# Those of a second try, that need not settle.
+# Newton steps of the try in which drifting lanes need not settle.
 _LAST = (2,)
-# Systems of more equations are left to the careful solver.
+# Systems of more equations go to the careful solver at once.
 _WIDEST = 256
 # Means that the careful solver takes in a call.
 _CAREFUL_LANES = 8
 _MOST_THREADS = 4
-# Share of the way to where the careful solver stalled, from which it starts again: in
-# the domain, and near the first start.
+# Where the careful solver starts again after it stalled: at this share of the way from
+# its first start to the last iterate. That point is in the domain, near the start.
 _ONWARDS = 1 / 64
-# Primitives that call LAPACK.
+# Names of primitives that call LAPACK.
 _FACTORISATION = re.compile(
     r"\b(cholesky|triangular_solve|lu|qr|geqrf|householder_product|eigh?|svd|schur)\b"
 )
-# Share of a second derivative that is more than rounding.
+# Second derivatives that couple coordinates by less than this share of their size count
+# as rounding: far above eps, and far below what a ψ that is no sum has.
 _COUPLED = 1e-6
 
 
@@ -54,10 +67,10 @@ class Solutions(NamedTuple):
 
     Attributes:
         natural: θ, the last iterate where there is no maximiser, `[P, n]`.
-        value: ψ*(μ), `[P]`; NaN where it was not found.
-        result: `Result` codes `[P]`. Of a solve that need not settle CONVERGED means
-            that the value is right, at a point on the boundary too.
-        careful: How many were left to the careful solver.
+        value: ψ*(μ), `[P]`; NaN where none was found.
+        result: `Result` codes `[P]`. CONVERGED of a solve that need not settle says
+            that the value is right, also for a mean on the boundary.
+        careful: How many means the careful solver took.
     """
 
     natural: np.ndarray
@@ -70,12 +83,12 @@ class Solver:
     """Conjugates of a family whose ψ* has no closed form, many at a time."""
 
     def __init__(self, family: Potential, params: PyTree = None) -> None:
-        """Look at the Hessian of ψ; to be called in the precision of the solves.
+        """Look at the Hessian of ψ; call it in the precision of the solves.
 
         Args:
             family: The family.
-            params: Its parameters in each of d columns, leaves `[d, ...]`; its own for
-                all if None.
+            params: Parameters of the family in each of d columns, leaves `[d, ...]`;
+                those of `family` in all columns if None.
         """
         self.family = family
         self.params = jax.tree.map(np.asarray, params)
@@ -110,9 +123,9 @@ class Solver:
         Args:
             means: Mean parameters.
             starts: Natural parameters to start from; broadcast against the means.
-            column: The column of each, `[P]`, where parameters differ by column.
-            settled: Whether codes are to tell the interior from the boundary, and θ is
-                wanted; else the value alone has to be right.
+            column: The column of each mean, `[P]`, where parameters differ by column.
+            settled: Whether θ is wanted and codes must tell the interior from the
+                boundary; if not, only the value has to be right.
         """
         starts = np.broadcast_to(starts, means.shape)
         column = np.broadcast_to(column, means.shape[:1])
@@ -120,17 +133,18 @@ class Solver:
         value = np.full(count, np.nan)
         result = np.full(count, Result.CONVERGED, np.int32)
         left = np.arange(count)
-        # A column each: mean, θ, variances, shrink; what the program takes and gives.
+        # A column for each mean: the mean, θ, variances, shrink. The program returns
+        # the last three.
         table = np.zeros((3 * n + 1, count), self.dtype)
         table[:n], table[n : 2 * n], table[-1] = means.T, starts.T, 1
         if self.structure.width <= _WIDEST:
             left = self._advance(table, value, column, left, _STEPS, settled=settled)
-            # Far out ψ may have lost its curvature: again, from the family's start.
+            # Far out ψ may have no curvature left: again, from the family's start.
             table[n:-1, left], table[-1, left] = 0, 1
             table[n : 2 * n, left] = self.start[:, None]
             left = self._advance(table, value, column, left, _STEPS, settled=settled)
             if settled:
-                # The value is right, and θ still drifts: on the boundary.
+                # A mean whose value is right while θ still drifts is on the boundary.
                 drifting = left
                 left = self._advance(table, value, column, left, _LAST, settled=False)
                 result[np.setdiff1d(drifting, left)] = Result.BOUNDARY
@@ -139,8 +153,8 @@ class Solver:
             begin = np.broadcast_to(self.start, (len(left), n))
             careful = self._carefully(means[left], begin, column[left])
             natural[left], value[left], result[left] = careful
-        # Near a corner of the mean domain it is roundings that stop some: once more,
-        # from a little farther on.
+        # Near a corner of the mean domain rounding stops some solves: once more, from
+        # another start.
         again = left[np.isin(result[left], (Result.STALLED, Result.STEP_LIMIT))]
         if len(again):
             begin = self.start + _ONWARDS * (natural[again] - self.start)
@@ -158,10 +172,10 @@ class Solver:
         *,
         settled: bool,
     ) -> np.ndarray:
-        """Newton steps for the columns `left` of a table; those not done."""
+        """Make Newton steps in the columns `left` of a table; return those not done."""
         work = functools.partial(self._call, table, column, settled=settled)
         if len(left) <= self.structure.lanes:
-            # One block: it goes on until all are done.
+            # A single block may go on until all its lanes are done.
             schedule = (sum(schedule),)
         for steps in schedule:
             if not len(left):
@@ -190,7 +204,7 @@ class Solver:
         steps: int,
         settled: bool,
     ) -> np.ndarray:
-        """What the program makes of some columns: θ, variances, shrink, φ, done."""
+        """Run the program on some columns: θ, variances, shrink, φ, done."""
         packed = np.ones((len(table), self._capacity), self.dtype)
         packed[:, : len(part)] = table[:, part]
         numbers = np.array([len(part), steps, settled], np.int32)
@@ -203,9 +217,9 @@ class Solver:
     def _mapped(
         self, work: Callable[[np.ndarray], np.ndarray], parts: list[np.ndarray]
     ) -> Iterator[np.ndarray]:
-        """Values of calls, several at once unless ψ factorises matrices."""
+        """Results of calls, several calls at once unless ψ factorises matrices."""
         if not self._compiled or len(parts) == 1:
-            # Several threads would compile the program each.
+            # The first call alone: several threads would each compile the program.
             yield work(parts[0])
             parts = parts[1:]
             self._compiled = True
@@ -219,7 +233,7 @@ class Solver:
         yield from self._threads.map(under, parts)
 
     def _carefully(self, means: np.ndarray, starts: np.ndarray, column: np.ndarray):
-        """θ, ψ* and codes by the careful solver."""
+        """θ, ψ* and codes from the careful solver."""
         natural = np.empty(means.shape, self.dtype)
         value, result = np.empty(len(means)), np.empty(len(means), np.int32)
         for part in _slices(len(means), _CAREFUL_LANES):
@@ -240,7 +254,7 @@ class Solver:
 
 
 def _widened(leaf: Any) -> Any:
-    """Floating numbers in float64."""
+    """A leaf of floats in float64; any other leaf as it is."""
     array = np.asarray(leaf)
     return array.astype(float) if array.dtype.kind == "f" else leaf
 
@@ -269,7 +283,7 @@ def _structure(family: Potential, start: np.ndarray) -> Structure:
 def _factorises(family: Potential, start: np.ndarray) -> bool:
     """Whether the slope of ψ factorises matrices.
 
-    Two programs that do, side by side, may lock up XLA on a CPU.
+    XLA on a CPU may lock up where two programs that factorise run side by side.
     """
     leaves, treedef = jax.tree.flatten(family)
     shape_of = lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), jnp.result_type(leaf))
@@ -286,13 +300,16 @@ def _factorising(treedef: Any, leaves: tuple[Any, ...], shape: tuple[int]) -> bo
 
 
 def _slices(count: int, size: int) -> list[slice]:
-    """Runs of at most `size` places."""
+    """Slices of at most `size` places that cover `count` places."""
     return [slice(k, min(k + size, count)) for k in range(0, count, size)]
 
 
 @jax.jit
 def _coupled_share(family: Potential, points: Array) -> Array:
-    """How much of ∇²ψ v is not diag(∇²ψ) v, at points `[k, n]`; 0 of a sum."""
+    """The relative difference of ∇²ψ v and diag(∇²ψ) v, the most at points `[k, n]`.
+
+    0 if ψ is a sum over coordinates.
+    """
     slope = jax.grad(flat_psi(family))
     direction = jnp.cos(1 + 2.0 * jnp.arange(points.shape[1], dtype=points.dtype))
 
@@ -311,7 +328,7 @@ def _coupled_share(family: Potential, points: Array) -> Array:
 
 @jax.jit
 def _hessians(family: Potential, points: Array) -> Array:
-    """∇²ψ at points `[k, n]`, `[k, n, n]`; inf where it is NaN, outside of dom ψ."""
+    """∇²ψ at points `[k, n]`, `[k, n, n]`; inf in place of NaN, outside of dom ψ."""
     hessians = jax.vmap(jax.jacfwd(jax.grad(flat_psi(family))))(points)
     return jnp.where(jnp.isnan(hessians), jnp.inf, hessians)
 
@@ -325,13 +342,13 @@ def _advanced(
     *,
     structure: Structure,
 ) -> Array:
-    """Newton steps for columns of mean, θ, variances and shrink.
+    """Make Newton steps in lanes of mean, θ, variances and shrink.
 
     Args:
         family: The family.
-        params: Its parameters in each lane, leaves `[lanes, ...]`, or None.
+        params: Parameters of the family in each lane, leaves `[lanes, ...]`, or None.
         packed: `[3n + 1, lanes]`.
-        numbers: How many lanes count, steps, whether they have to settle.
+        numbers: How many lanes are in use, how many steps, whether lanes must settle.
         structure: Which coordinates the Hessian couples.
 
     Returns:
@@ -365,7 +382,7 @@ def _advanced(
 
 @jax.jit
 def carefully(family: Potential, params: PyTree, means: Array, starts: Array):
-    """θ `[k, n]`, ψ* and codes `[k]` of means `[k, n]` by the careful solver."""
+    """θ `[k, n]`, ψ* and codes `[k]` of means `[k, n]`, from the careful solver."""
     _, unravel = ravel_pytree(family.natural_init)
 
     def solve(params: PyTree, mean: Array, start: Array):
@@ -377,5 +394,5 @@ def carefully(family: Potential, params: PyTree, means: Array, starts: Array):
 
 
 def with_params(family: Potential, params: PyTree) -> Potential:
-    """The family with other parameters of ψ; itself if None."""
+    """The family with other parameters of ψ; `family` itself if None."""
     return family if params is None else family.with_params(params)  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,4 +1,4 @@
-"""Clusters of an exponential family by their natural parameters."""
+"""States of clusters that hold natural parameters, and functions of raveled θ."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,19 +24,20 @@ __all__ = [
     "vectorize",
 ]
 
-# Coordinates up to which ψ* is tabulated: the work grows as their square.
+# The most coordinates for which ψ* is tabulated: each knot evaluates all of ψ, so that
+# the work grows as their square.
 _WIDEST_TABLE = 256
 
 
 @register_pytree
 @dataclass(frozen=True)
 class NaturalState:
-    """Clusters with the solution of their conjugate; n numbers a parameter.
+    """States that hold the solution of the conjugate; parameters are n numbers.
 
     Attributes:
         weight: `[k]`.
         mean: Mean parameters τ, raveled, `[k, n]`.
-        natural: Natural parameters θ of mean τ, raveled, `[k, n]`.
+        natural: The natural parameters θ with ∇ψ(θ) = τ, raveled, `[k, n]`.
         value: ψ*(τ), `[k]`.
         result: Codes of the solver, `[k]`.
     """
@@ -49,7 +50,7 @@ class NaturalState:
 
 
 def unsolved(weight: Array, mean: Array, start: Array) -> NaturalState:
-    """A state whose natural parameters are where to start, its value inf so far."""
+    """A state still to be solved: a start for θ, the value inf, the code STEP_LIMIT."""
     lead = mean.shape[:-1]
     return NaturalState(
         weight,
@@ -61,7 +62,7 @@ def unsolved(weight: Array, mean: Array, start: Array) -> NaturalState:
 
 
 def vectorize(function: Callable, *arrays: Array):
-    """Map over all axes but the last of arrays that broadcast."""
+    """Map a function of vectors over the leading axes of arrays, broadcast together."""
     spread = jnp.broadcast_arrays(*arrays)
     lead = spread[0].shape[:-1]
     flat = [array.reshape(-1, array.shape[-1]) for array in spread]
@@ -70,10 +71,12 @@ def vectorize(function: Callable, *arrays: Array):
 
 
 def flat_init(family: Potential, dtype: jnp.dtype) -> Array:
+    """`natural_init`, raveled, `[n]`."""
     return ravel_pytree(family.natural_init)[0].astype(dtype)
 
 
 def flat_psi(family: Potential) -> Callable[[Array], Array]:
+    """ψ as a function of raveled θ `[n]`."""
     _, unravel = ravel_pytree(family.natural_init)
     return lambda theta: family.log_partition(unravel(theta))
 
@@ -85,10 +88,11 @@ def tabulates(family: Potential) -> bool:
 
 
 def found(state: NaturalState) -> Array:
+    """Whether θ was found, inside the mean domain."""
     return state.result == Result.CONVERGED
 
 
 def has_value(state: NaturalState) -> Array:
-    """Whether ψ* is known and finite: inside, or on a boundary of finite limit."""
+    """Whether ψ* is known and finite: inside, or on a boundary with a finite limit."""
     boundary = state.result == Result.BOUNDARY
     return (boundary | found(state)) & jnp.isfinite(state.value)

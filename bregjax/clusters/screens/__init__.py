@@ -1,4 +1,4 @@
-"""Cheap lower bounds of the merge costs of all pairs, which engines screen by."""
+"""Cheap lower bounds of merge costs, by which engines leave out most pairs."""
 
 from bregjax.clusters.screens.base import CostScreen, Screen
 from bregjax.clusters.screens.functions import screen_of

@@ -1,4 +1,4 @@
-"""What an engine asks of lower bounds of merge costs."""
+"""The protocol of screens: lower bounds of merge costs."""
 
 import abc
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
@@ -17,47 +18,62 @@ __all__ = ["CostScreen", "Screen"]
 class Screen(abc.ABC):
     """Cheap lower bounds of the merge costs of all pairs of some clusters.
 
-    An engine evaluates costs only where the bound leaves a pair in question. A bound is
-    never above `merge_cost`, rounding of both included; how close it comes decides the
-    speed, not the tree. A bound that is NaN excludes nothing.
+    An engine evaluates the cost of a pair only if the bound does not rule the pair out.
+    A bound is never above `merge_cost`, rounding of both included; how close bounds are
+    to costs decides the speed and not the tree. A bound of NaN rules nothing out.
 
-    A pytree, made once from the leaves (`ClusterModel.screen`): what is constant over a
-    run, such as a centre or a table, are its arrays.
+    A screen is a pytree, made once from the leaves (`ClusterModel.screen`). Its arrays
+    are what stays constant during a run, such as a centre or a table.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> model = bj.SphericalGaussian().cluster_model()
+        >>> states = model.leaves(jnp.array([[0.0], [2.0], [3.0]]), jnp.ones(3))
+        >>> def bounds(states):
+        ...     screen = model.screen(states)
+        ...     features = screen.features(states, jnp.float32)
+        ...     return screen.against(features)(features)
+        >>> print(jax.jit(bounds)(states)[0, 1:].round(3))
+        [1.   2.25]
     """
 
     @property
     def group(self) -> int:
-        """How many neighbouring pairs may share the two least of their bounds.
+        """How many neighbouring pairs an engine may treat as one.
 
-        A power of two: large where bounds are close to costs and costs are cheap.
+        The engine then keeps only the two least bounds of such a group. A power of two:
+        large where bounds are close to costs and costs are cheap.
         """
         return 16
 
     @property
     def factorises(self) -> bool:
-        """Whether bounds may factorise matrices.
+        """Whether bounds may factorise matrices; True unless a screen knows better.
 
-        Then they are computed one block at a time: XLA on a CPU can lock up where two
-        programs with batches of factorisations run side by side.
+        Engines then compute bounds one block at a time: XLA on a CPU can lock up where
+        two programs with batches of factorisations run side by side.
         """
         return True
 
     def pair_size(self, state: PyTree) -> int:
-        """Numbers that the bound of one pair works on; engines size tiles by it.
+        """How many numbers the bound of one pair works on, to size tiles by.
 
-        One a few times, where nothing is made of the size of states.
+        The default 8 is for bounds that loop over coordinates and keep a few numbers a
+        pair, whatever the size of a state.
         """
         del state
         return 8
 
     @abc.abstractmethod
     def features(self, state: PyTree, dtype: jnp.dtype) -> PyTree:
-        """What bounds need of clusters, made once for each.
+        """Features: what bounds need of each cluster, made once a cluster.
 
         Args:
             state: States `[m]`.
-            dtype: The precision to work in: float32 may do where states are float64,
-                as long as bounds allow for its rounding. It may be ignored.
+            dtype: The precision to work in. It may be float32 where states are float64;
+                bounds then allow for the rounding of float32. A screen may ignore it.
 
         Returns:
             Arrays with the leading axis `[m]`.
@@ -65,16 +81,16 @@ class Screen(abc.ABC):
 
     @abc.abstractmethod
     def against(self, rows: PyTree) -> Callable[[PyTree], Array]:
-        """From features `[k]` of rows to a function from features `[m]` of columns.
+        """Return the function from features `[m]` of columns to bounds `[k, m]`.
 
-        Its values are bounds `[k, m]`. What needs only the rows is done once.
+        Work that needs only the features `[k]` of the rows is done before it returns.
         """
 
     def closer(self, a: PyTree, b: PyTree) -> Array | None:
-        """Closer bounds of the costs of single pairs, `[p]` from features `[p]` twice.
+        """Closer bounds of the costs of pairs, `[p]` from features `[p]` of both parts.
 
-        For the pairs that the others leave, where costs are dear. None where there is
-        nothing between the two.
+        For the pairs that the bounds of `against` leave, where costs are expensive.
+        None where a screen has no such bounds.
         """
         del a, b
         return None
@@ -83,21 +99,25 @@ class Screen(abc.ABC):
 @register_pytree
 @dataclass(frozen=True)
 class CostScreen(Screen):
-    """The merge cost of a model itself, less its rounding."""
+    """The merge cost itself, less 64 roundings.
+
+    Attributes:
+        model: The cluster model.
+    """
 
     model: Any
 
+    @override
     def pair_size(self, state: PyTree) -> int:
-        """As of the cost."""
         return self.model.pair_size(state)
 
+    @override
     def features(self, state: PyTree, dtype: jnp.dtype) -> PyTree:
-        """The states."""
         del dtype
         return state
 
+    @override
     def against(self, rows: PyTree) -> Callable[[PyTree], Array]:
-        """By `merge_cost`."""
         rows = jax.tree.map(lambda leaf: leaf[:, None], rows)
 
         def bound(columns: PyTree) -> Array:

@@ -1,4 +1,14 @@
-"""The screen of the merge costs of Gaussians with full covariances."""
+"""The screen of the merge costs of Gaussians with full covariances.
+
+Example in two dimensions, both clusters of weight 1.
+
+- Equal covariances Σ = I, means 2 apart: Δ = log(1 + ¼ δᵀΣ⁻¹δ) = log 2 = 0.693. Over
+  many such columns that is a matrix product, for the distances, and a logarithm a pair.
+- Σ_a = diag(4, 1), Σ_b = I and δ = (3, 1): the union has Σ = ½ (Σ_a + Σ_b) + ¼ δδᵀ =
+  [[4.75, 0.75], [0.75, 1.25]] with det Σ = 5.375, and Δ = log 5.375 − ½ log 4 = 0.989.
+  The marginals on the first axis alone cost log 4.75 − ½ log 4 = 0.865: less, as a
+  marginal never costs more, and without a factorisation of 2 × 2 matrices.
+"""
 
 import functools
 import operator
@@ -9,6 +19,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.lax.linalg import triangular_solve
+from typing_extensions import override
 
 from bregjax._numerics import symmetric_part
 from bregjax._pytree import register_pytree
@@ -23,25 +34,27 @@ from bregjax.clusters.screens.kernels import (
 
 __all__ = ["FullScreen"]
 
-# Dimensions of the marginals that bound the cost between any two full Gaussians: of all
-# pairs, and of those that these leave.
+# Dimensions of the marginals whose cost bounds that of any two full Gaussians: narrow
+# marginals for all pairs, wide ones for the pairs that these leave. More dimensions
+# give closer bounds; the work grows as their cube.
 _NARROW, _WIDE = 8, 24
 
 
 class FullFeatures(NamedTuple):
-    """What the bounds of full Gaussians need of clusters.
+    """Features of clusters.
 
     Attributes:
         weight: `[m]`.
-        alike: Whether weight and covariance are those of a single point, `[m]`.
-        mean: Means about the centre, `[m, n]`.
-        white: Means whitened by a single point's covariance, ready for distances.
-        marginal_mean: On the subspace, `[m, r]`.
-        marginal_covariance: `[m, r, r]`.
-        marginal_log_det: Its log det, `[m]`.
-        narrow: Entries i ≥ j of its leading part, row by row, `[m, s (s + 1) / 2]`.
-        narrow_log_det: Log det of that, `[m]`.
-        narrow_error: Rounding of the latter, `[m]`.
+        alike: Whether weight and covariance are those of the leaf `like`, `[m]`.
+        mean: Means less the centre, `[m, n]`.
+        white: Means whitened by the covariance of `like`, ready for distances.
+        marginal_mean: Means on the subspace, `[m, r]`.
+        marginal_covariance: Covariances on the subspace, `[m, r, r]`.
+        marginal_log_det: Log det of `marginal_covariance`, `[m]`.
+        narrow: Entries i ≥ j of the leading s rows and columns of
+            `marginal_covariance`, row by row, `[m, s (s + 1) / 2]`.
+        narrow_log_det: Log det of the narrow covariance, `[m]`.
+        narrow_error: The most that rounding changes `narrow_log_det`, `[m]`.
     """
 
     weight: Array
@@ -59,27 +72,28 @@ class FullFeatures(NamedTuple):
 @register_pytree
 @dataclass(frozen=True)
 class FullScreen(Screen):
-    """The cost itself with columns that resemble a single point; else a marginal's.
+    """The cost itself between clusters alike; else the cost between marginals.
 
-    Columns of the weight and covariance of one cluster, as are single points under one
-    bandwidth, cost a row, with the covariance M = p Σ_a + q Σ_b common to them,
+    Points under one bandwidth are alike: they have one weight and covariance. Between a
+    row and all columns that are alike, M = p Σ_a + q Σ_b is one matrix, and
 
-        Δ = ½ [w log(1 + pq δᵀM⁻¹δ) + w log det M − w_a log det Σ_a − w_b log det Σ_b],
+        Δ = ½ [w log(1 + pq δᵀM⁻¹δ) + w log det M − w_a log det Σ_a − w_b log det Σ_b]
 
-    one factorisation a row and a matrix product. Otherwise the cost between the
-    marginals on a subspace is never more than that between the Gaussians (data
-    processing); the subspace is that in which the means of the leaves spread most, in
-    units of the covariance of one: a few dimensions for all pairs, more of them for the
-    pairs that those leave and for columns that resemble a point.
+    takes one factorisation a row and a matrix product. Between any clusters, the cost
+    between their marginals on a subspace is never more than the cost between the
+    Gaussians (data processing inequality). The subspace is the one in which the means
+    of the leaves spread most, in units of the covariance of a leaf: a few dimensions
+    for all pairs, and more dimensions for the pairs that those leave and for columns
+    that are alike.
 
     Attributes:
-        like: The state of a leaf, `[1]`.
-        centre: What means are taken about, `[1, n]`.
-        root: Whitens by the covariance of that leaf, `[n, n]`.
-        basis: Whitened basis of the subspace, `[n, r]`, in which means spread most
-            first.
-        like_marginal: Covariance of that leaf there, `[1, r, r]`.
-        like_log_det: Its log det, `[1, 1]`.
+        like: The state of the leaf that clusters are compared with, `[1]`.
+        centre: Subtracted from means, `[1, n]`.
+        root: Whitens by the covariance of `like`, `[n, n]`.
+        basis: Whitened basis of the subspace, directions of largest spread first,
+            `[n, r]`.
+        like_marginal: Covariance of `like` on the subspace, `[1, r, r]`.
+        like_log_det: Log det of `like_marginal`, `[1, 1]`.
     """
 
     like: GaussianState
@@ -91,7 +105,7 @@ class FullScreen(Screen):
 
     @classmethod
     def of(cls, leaves: GaussianState) -> "FullScreen":
-        """For leaves most of which resemble the first."""
+        """The screen for leaves, most of which are alike the first."""
         like = jax.tree.map(lambda leaf: leaf[:1], leaves)
         root = _inverse_factor(jnp.linalg.cholesky(like.moments.covariance[0]))
         centre = jnp.mean(leaves.moments.mean, axis=0, keepdims=True)
@@ -101,16 +115,17 @@ class FullScreen(Screen):
         return cls(like, centre, root, basis, marginal, log_det)
 
     @property
+    @override
     def group(self) -> int:
-        """1: factorisations are dear."""
+        """1: factorisations are expensive."""
         return 1
 
+    @override
     def pair_size(self, state: GaussianState) -> int:
-        """Vectors of single points, matrices of marginals."""
         return 4 * state.moments.mean.shape[-1]
 
+    @override
     def features(self, state: GaussianState, dtype: jnp.dtype) -> FullFeatures:
-        """Whitened means, marginals."""
         like, basis = self.like, self.basis
         mean, covariance = state.moments.mean - self.centre, state.moments.covariance
         same = jnp.all(covariance == like.moments.covariance, axis=(-2, -1))
@@ -131,11 +146,12 @@ class FullScreen(Screen):
             narrow_error=error,
         )
 
+    @override
     def closer(self, a: FullFeatures, b: FullFeatures) -> Array | None:
-        """By wider marginals, one factorisation a pair.
+        """Costs between wide marginals, one factorisation a pair.
 
-        Rounding in a factorisation moves log det C by some r eps Σ_i C_ii (C⁻¹)_ii,
-        here with the squared pivots in the place of 1 / (C⁻¹)_ii, and 16 times over.
+        Rounding in a factorisation changes log det C by about r eps Σ_i C_ii (C⁻¹)_ii.
+        16 times that is taken off, with squared pivots in the place of 1 / (C⁻¹)_ii.
         """
         dim = a.marginal_mean.shape[-1]
         if dim <= _NARROW:
@@ -159,8 +175,8 @@ class FullScreen(Screen):
         rounding = 16 * float(jnp.finfo(size.dtype).eps) * size
         return 0.5 * (total * log_det - parts - rounding)
 
+    @override
     def against(self, rows: FullFeatures) -> Callable[[FullFeatures], Array]:
-        """As columns and rows are alike or not, tile by tile."""
         among_alike = self._among_alike(rows)
         to_alike = self._to_alike(rows)
         to_any = _between_marginals(rows)
@@ -174,7 +190,7 @@ class FullScreen(Screen):
         return bound
 
     def _among_alike(self, rows: FullFeatures) -> Callable[[FullFeatures], Array]:
-        """Among clusters of one weight and covariance, w_a log(1 + δᵀΣ⁻¹δ / 4)."""
+        """Costs among clusters alike, w_a log(1 + δᵀΣ⁻¹δ / 4)."""
 
         def bound(columns: FullFeatures) -> Array:
             distances = squared_distances(rows.white, columns.white)
@@ -186,7 +202,7 @@ class FullScreen(Screen):
         return bound
 
     def _to_alike(self, rows: FullFeatures) -> Callable[[FullFeatures], Array]:
-        """With clusters of one weight and covariance, between wide marginals."""
+        """Costs between wide marginals, where the columns are clusters alike."""
         covariance, log_b = self.like_marginal, self.like_log_det
         w_a, w_b = rows.weight[:, None], self.like.weight[:, None]
         total = w_a + w_b
@@ -216,9 +232,10 @@ class FullScreen(Screen):
 
 
 def _less_whitening(distances: Array, root: Array, a: Array, b: Array) -> Array:
-    """Squared distances of means whitened by a root, less the rounding of that, or 0.
+    """Squared distances of whitened means, less the rounding of whitening, or 0.
 
-    With a distance d good to e, (d − e)² ≥ (1 − η) d² − e²/η.
+    If rounding moves a distance d by at most e, (d − e)² ≥ (1 − η) d² − e²/η for any η
+    in (0, 1); here η = eps^¼.
     """
     reach = lambda mean: jnp.sqrt(jnp.sum(mean**2, axis=-1))
     size = jnp.sqrt(jnp.sum(root**2, axis=(-2, -1)))
@@ -230,7 +247,7 @@ def _less_whitening(distances: Array, root: Array, a: Array, b: Array) -> Array:
 
 
 def _between_marginals(rows: FullFeatures) -> Callable[[FullFeatures], Array]:
-    """Costs between marginals on a few dimensions, by one product of pivots."""
+    """Costs between narrow marginals, from products of pivots."""
     dim = min(rows.marginal_mean.shape[1], _NARROW)
     own = lambda x: (x.weight, x.narrow_log_det, x.narrow_error)
     w_a, log_a, error_a = (values[:, None] for values in own(rows))
@@ -257,7 +274,7 @@ def _between_marginals(rows: FullFeatures) -> Callable[[FullFeatures], Array]:
 
 
 def _leading_subspace(centred: Array, root: Array) -> Array:
-    """Whitened basis `[n, r]`, by how far means `[m, n]` about theirs spread."""
+    """Whitened basis `[n, r]` in which centred means `[m, n]` spread most."""
     white = jnp.matmul(centred, root.T, precision="highest")
     scatter = jnp.matmul(white.T, white, precision="highest")
     directions = jnp.linalg.eigh(scatter)[1][:, ::-1]
@@ -275,12 +292,13 @@ def _pivots(covariance: Array) -> Array:
 
 
 def _log_det_of(entry: Callable[[int, int], Array], dim: int) -> tuple[Array, Array]:
-    """log det of small matrices by entries i ≥ j, and a bound of its rounding.
+    """log det of small matrices from entries i ≥ j, and a bound of its rounding.
 
-    By the pivots d of LDLᵀ, written out, so that pairs and not matrices fill vector
-    registers. Rounding is that of a matrix with entries changed by 4 (r + 1) eps
-    √(a_ii a_jj), so log det by as much times r tr C⁻¹ with C the correlations; and
-    tr C⁻¹ ≤ e r / det C, det C = Π d_i / a_ii. NaN where a pivot isn't positive.
+    From the pivots d of LDLᵀ, written out entry by entry, so that vector registers hold
+    many pairs and not one matrix. Rounding acts as a change of the entries by
+    4 (r + 1) eps √(a_ii a_jj), which changes log det by that times r tr C⁻¹, with C the
+    matrix of correlations; and tr C⁻¹ ≤ e r / det C, det C = Π d_i / a_ii. NaN where a
+    pivot is not positive.
     """
     scaled: list[list[Array]] = []
     pivots: list[Array] = []

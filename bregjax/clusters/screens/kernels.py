@@ -1,4 +1,12 @@
-"""What bounds are computed by: distances, sums over coordinates, logarithms."""
+"""Kernels of bounds: squared distances, sums over coordinates, logarithms.
+
+A logarithm is much more expensive than a product, so that Σ_k log x_k is computed as
+the logarithm of a product of eight factors. Example: eight variances of 2 have the
+product 256 and Σ log = log 256 = 5.545. In float32 the product of eight factors of 1e10
+would overflow; there the factors are multiplied in pairs, exponents are split off and
+added, and mantissas between 1 and 2 multiplied: four pairs of 1e20 = 1.355 · 2⁶⁶ give
+1.355⁴ = 3.37 and 4 · 66 = 264, and log 3.37 + 264 log 2 = 184.2 = 8 log 1e10.
+"""
 
 import functools
 import operator
@@ -22,13 +30,13 @@ __all__ = [
     "sum_of_fractions",
 ]
 
-# Factors that share a logarithm; and those whose product has to stay in range: in
-# float32 the product of two hands its exponent over before it meets others.
+# How many factors share a logarithm; and how many of these are multiplied before the
+# exponent is split off, so that their product has to stay in range.
 _TOGETHER = 8
 _IN_RANGE = {"float32": 2, "float64": _TOGETHER}
 
-# log(1 + f) / f on [√½ − 1, √2 − 1], from the highest power down: the least squares of
-# what f times it is wrong by, at 20,001 places; see `log`.
+# Coefficients of log(1 + f) / f on [√½ − 1, √2 − 1], highest power first: the least
+# squares fit of f times the polynomial to log(1 + f) at 20,001 places; see `log`.
 _LOG_RATIO = (
     0.113483016,
     -0.185772143,
@@ -44,9 +52,10 @@ _EXPONENT_OF_ONE = 127
 
 
 def distance_features(x: Array, dtype: jnp.dtype) -> Array:
-    """Vectors `[m, n]` made ready for `squared_distances`, `[m, n + 2]`.
+    """Features `[m, n + 2]` of vectors `[m, n]` for `squared_distances`.
 
-    Distances are good to rounding of ‖x‖: centre x first. NaN where ‖x‖² overflows.
+    Rounding of distances grows with ‖x‖: subtract a centre from x first. NaN where ‖x‖²
+    overflows.
     """
     n, info = x.shape[-1], jnp.finfo(dtype)
     x = x.astype(dtype)
@@ -56,9 +65,10 @@ def distance_features(x: Array, dtype: jnp.dtype) -> Array:
 
 
 def squared_distances(a: Array, b: Array) -> Array:
-    """‖a_i − b_j‖² from below, `[k, m]`, from features, by one matrix product.
+    """Lower bounds of ‖a_i − b_j‖², `[k, m]`, from features, by one matrix product.
 
-    ‖a‖² + ‖b‖² − 2⟨a, b⟩ less a bound of its rounding, (3n + 16) eps (‖a‖² + ‖b‖²).
+    ‖a‖² + ‖b‖² − 2⟨a, b⟩ less the most that rounding adds to it,
+    (3n + 16) eps (‖a‖² + ‖b‖²).
     """
     x, one, norm = a[:, :-2], a[:, -2:-1], a[:, -1:]
     left = jnp.concatenate([-2 * x, norm, one], axis=-1)
@@ -73,12 +83,13 @@ def log_of_product(term: Callable[[Array], Array], count: int, like: Array) -> A
     """Σ_k log term(k), with one logarithm for eight factors; NaN on overflow.
 
     Products stay in range for factors from 1e-38 to 1e38 in float64, 1e-19 to 1e19 in
-    float32: narrow bandwidths make clusters' variances that large in units of a
-    point's. One that leaves it gives NaN, which excludes nothing.
+    float32: under narrow bandwidths the variance of a cluster is that large in units of
+    the variance of a point. A product that overflows gives NaN, a bound that rules
+    nothing out.
 
     Args:
-        term: From a number k to factors of the shape of `like`.
-        count: How many.
+        term: Maps a number k to factors of the shape of `like`.
+        count: How many terms.
         like: An array of the shape and precision of the result.
     """
     info = jnp.finfo(like.dtype)
@@ -98,7 +109,7 @@ def log_of_product(term: Callable[[Array], Array], count: int, like: Array) -> A
 
 
 def _log_of_all(products: list[Array]) -> Array:
-    """Σ log of positive normal float32 numbers, by the product of their mantissas."""
+    """Σ log of positive normal float32 numbers, from the product of their mantissas."""
     bits = [jax.lax.bitcast_convert_type(product, jnp.int32) for product in products]
     exponents = _added([b >> 23 for b in bits]) - len(bits) * _EXPONENT_OF_ONE
     ones = _EXPONENT_OF_ONE << 23
@@ -112,11 +123,11 @@ def _log_of_all(products: list[Array]) -> Array:
 def sum_of_fractions(
     fraction: Callable[[Array], tuple[Array, Array]], count: int, like: Array
 ) -> Array:
-    """Σ_k x(k) / y(k), x ≥ 0 and y > 0, one division for two; NaN on overflow.
+    """Σ_k x(k) / y(k), x ≥ 0 and y > 0, a division for two terms; NaN on overflow.
 
     Args:
-        fraction: From a number k to x and y, of the shape of `like`; y from 1e-9 on.
-        count: How many.
+        fraction: Maps a number k to x and y, of the shape of `like`; y at least 1e-9.
+        count: How many terms.
         like: An array of the shape and precision of the result.
     """
 
@@ -130,7 +141,7 @@ def sum_of_fractions(
 
 
 def _common(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
-    """The sum of two fractions as one."""
+    """The sum of two fractions as a numerator and a denominator."""
     return a[0] * b[1] + b[0] * a[1], a[1] * b[1]
 
 
@@ -140,12 +151,12 @@ def sum_of(
     like: Array,
     together: Callable[[list[Any]], Array] = _added,
 ) -> Array:
-    """Σ_k term(k), or of what eights of them make together."""
+    """Σ_k term(k), or the sum of what `together` makes of each eight terms."""
 
     def several(start: Array, how_many: int = _TOGETHER) -> Array:
         return together([term(start + k) for k in range(how_many)])
 
-    # A loop: written out, long sums are no longer kept in registers.
+    # A loop over eights: a long sum that is written out spills registers.
     whole, rest = divmod(count, _TOGETHER)
     add = lambda k, out: out + several(k * _TOGETHER)
     out = jax.lax.fori_loop(0, whole, add, jnp.zeros_like(like))
@@ -157,7 +168,8 @@ def sum_of(
 def sum_last(x: Array) -> Array:
     """Σ_k x[..., k], as a matrix product.
 
-    XLA on a CPU makes no vectors of a plain sum of fused terms: four times as slow.
+    On a CPU XLA does not vectorise a plain sum of fused terms, which takes four times
+    as long.
     """
     return jnp.matmul(x, jnp.ones(x.shape[-1], x.dtype), precision="highest")
 
@@ -165,8 +177,9 @@ def sum_last(x: Array) -> Array:
 def log(x: Array) -> Array:
     """log x of positive normal numbers, in float32 good to 16 eps (1 + |log x|).
 
-    There by a polynomial for log(1 + f) / f, 1 + f the mantissa in [√½, √2): a third of
-    the time of `jnp.log`, which also deals with all other numbers.
+    In float32 by a polynomial for log(1 + f) / f, with 1 + f the mantissa in [√½, √2).
+    It takes a third of the time of `jnp.log`, which also takes 0, infinities, NaN,
+    negative and subnormal numbers.
     """
     if x.dtype != jnp.float32:
         return jnp.log(x)
@@ -187,9 +200,10 @@ def less_rounding(
     log_b: Array,
     n: int,
 ) -> Array:
-    """w log c − w_a log a − w_b log b, less what rounding may have added.
+    """w log c − w_a log a − w_b log b, less the most that rounding adds to it.
 
-    For logarithms of products of n factors of order 1.
+    For logarithms of products of n factors of order 1:
+    64 eps w (n + |log c| + |log a| + |log b|).
     """
     cost = total * logs - w_a * log_a - w_b * log_b
     size = n + jnp.abs(logs) + jnp.abs(log_a) + jnp.abs(log_b)
@@ -199,9 +213,12 @@ def less_rounding(
 def in_range(x: Array) -> Array:
     """0 for rows `[m, n]` whose weighted means have products in range, else NaN, `[m]`.
 
-    A weighted mean of two numbers is at least half of the one with the larger weight.
-    So if products of as many halves as are multiplied (see `log_of_product`), those
-    above 1 left out, keep their digits for either, so do all partial products of means.
+    A weighted mean of two positive numbers is at least half of the number with the
+    larger weight. So products of weighted means do not underflow if products of the
+    halves x/2 of a row do not, with halves above 1 left out; `log_of_product` says how
+    many are multiplied. Example: in float32 two factors are multiplied; a row with
+    variances 1e-19 twice has (5e-20)² = 2.5e-39, below the least normal number 1.2e-38,
+    and gives NaN.
     """
     info = jnp.finfo(x.dtype)
     width = _IN_RANGE[x.dtype.name]

@@ -1,10 +1,11 @@
-"""Screens of the merge costs of any exponential family."""
+"""Screens of the merge costs of any exponential family, from a table or by solves."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
@@ -18,36 +19,39 @@ __all__ = ["SolvingScreen", "TableScreen"]
 @register_pytree
 @dataclass(frozen=True)
 class TableScreen(Screen):
-    """w_a ψ*(a) + w_b ψ*(b) − w ψ*(c), less rounding, with chords for the last ψ*.
+    """Bounds w_a ψ*(a) + w_b ψ*(b) − w t(c), less rounding, with chords t(c) ≥ ψ*(c).
 
     Attributes:
-        table: Of ψ*, over the range of the leaves.
+        table: The chords of ψ*, over the range of the leaves.
     """
 
     table: ConjugateTable
 
     @property
+    @override
     def group(self) -> int:
-        """1: solving for a pair is dear."""
+        """1: solving for a pair is expensive."""
         return 1
 
     @property
+    @override
     def factorises(self) -> bool:
-        """No."""
         return False
 
+    @override
     def pair_size(self, state: NaturalState) -> int:
-        """So many that tiles are small: places in the table take their time."""
+        """64, which keeps tiles small: looking up chords takes its time."""
         del state
         return 64
 
+    @override
     def features(self, state: NaturalState, dtype: jnp.dtype) -> tuple[Array, ...]:
-        """Weights, means, own terms; in the precision of the states."""
+        """Weights, means and w ψ*, in the precision of the states."""
         del dtype
         return state.weight, state.mean, state.weight * state.value
 
+    @override
     def against(self, rows: tuple[Array, ...]) -> Callable[[tuple[Array, ...]], Array]:
-        """A place in the table a coordinate."""
         w_a, a, own_a = rows
         w_a, own_a = w_a[:, None], own_a[:, None]
         slack = _roundings(a)
@@ -71,26 +75,31 @@ class TableScreen(Screen):
 @register_pytree
 @dataclass(frozen=True)
 class SolvingScreen(Screen):
-    """The same with ψ* solved for, a pair at a time."""
+    """The cost from values of ψ*, less its rounding: a solve for each pair.
+
+    Attributes:
+        model: The cluster model, a `NaturalModel`.
+    """
 
     model: Any
 
     @property
+    @override
     def group(self) -> int:
-        """1: solving for a pair is dear."""
+        """1: solving for a pair is expensive."""
         return 1
 
+    @override
     def pair_size(self, state: NaturalState) -> int:
-        """As of the cost."""
         return self.model.pair_size(state)
 
+    @override
     def features(self, state: NaturalState, dtype: jnp.dtype) -> NaturalState:
-        """The states."""
         del dtype
         return state
 
+    @override
     def against(self, rows: NaturalState) -> Callable[[NaturalState], Array]:
-        """By `cross_cost`."""
         own = (rows.weight * rows.value)[:, None]
         slack = _roundings(rows.mean)
 
@@ -103,5 +112,5 @@ class SolvingScreen(Screen):
 
 
 def _roundings(mean: Array) -> float:
-    """Roundings of a sum over coordinates, of what is added up."""
+    """The relative error of a sum over coordinates, at most."""
     return (64 + 8 * mean.shape[-1]) * float(jnp.finfo(mean.dtype).eps)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from bregjax._numerics import burg_remainder
 from bregjax._pytree import register_pytree
@@ -17,8 +18,9 @@ from bregjax.clusters.screens.kernels import in_range, less_rounding, log_of_pro
 
 __all__ = ["ScatterScreen"]
 
-# A column whose least mean is at least this share of its largest is centred: means
-# then differ by less than any of them, and keep more digits in float32.
+# A column is centred if its least mean is at least this share of its largest: means
+# less the centre are then smaller than the means, and keep more digits in float32. At
+# double no column is centred; at half, columns are for which centring gains little.
 _NARROW = 0.5
 
 
@@ -27,31 +29,38 @@ _NARROW = 0.5
 class ScatterScreen(Screen):
     """Bounds ½ [w Σ log f(s_c) − w_a Σ log f(s_a) − w_b Σ log f(s_b)], less rounding.
 
-    Of "reciprocal" scatters f(s) = s, and that is the cost. Of "log" ones
-    f(s) = s (1 + c s), with c such that G − ½ log f is concave and increasing at all
-    scatters that unions of the leaves can have: its own cost, of the form of Δ, is at
-    least 0, and Δ is the sum of both. And in s_c = p s_a + q s_b + gap,
+    For "reciprocal" scatters f(s) = s, and the bound is the cost. For "log" scatters
+    f(s) = s (1 + c s), with c such that H = G − ½ log f is concave and increasing at
+    all scatters that unions of the leaves can have. Then Δ is the bound plus
+    Σ w H(s_c) − w_a H(s_a) − w_b H(s_b), which is at least 0. Furthermore the gap in
+    s_c = p s_a + q s_b + gap is replaced by a lower bound of it,
 
         gap = log μ_c − p log μ_a − q log μ_b
             ≥ (9/2) p q (μ_a − μ_b)² / (μ_a + μ_b + μ_c)²,
 
-    as for entropies (`EntropyScreen`): the integral of the convex 1 / t² times a hat of
-    area p q (μ_a − μ_b)² / 2 and mean (μ_a + μ_b + μ_c) / 3. It is the closer the
-    nearer μ_a and μ_b are.
+    by the argument of `EntropyScreen`: the gap is the integral of the convex 1 / t²
+    times a hat function of area p q (μ_a − μ_b)² / 2 and centre of mass
+    (μ_a + μ_b + μ_c) / 3. The nearer μ_a and μ_b, the closer the bound.
 
-    Of a set of means between l and L the largest log scatter is that of Specht's ratio:
-    x − 1 − log x with x = r / (eʳ − 1), r = log(L / l); the leaves' own come on top.
+    Example: the means 1 and 3 of weight 1 with scatters 0.1 have the "log" gap 0.1438,
+    the scatter 0.2438 and the cost 0.936. The bound of the gap is
+    4.5 · ¼ · 4 / (1 + 3 + 2)² = 0.125; with c = 0.328 as these leaves have it,
+    f(0.225) / f(0.1) = 2.34, and the bound is log 2.34 = 0.850.
 
-    Means less a centre, m in units of u, are rounded: wrong by eps |m| u / 2, which
-    moves log s_c by no more than 3 eps (|m| u / μ) (1 + 1/√s), s μ for "reciprocal"
-    scatters; and twice that in log f. Taken as 8 eps.
+    Of means between l and L the largest possible log scatter is the logarithm of
+    Specht's ratio: x − 1 − log x with x = r / (eʳ − 1), r = log(L / l). The largest
+    scatter of a leaf is added to it.
+
+    Rounding makes m, a mean less the centre in units of u, wrong by eps |m| / 2. That
+    moves log s_c by at most 3 eps (|m| u / μ) (1 + 1/√s), with s μ in the place of s
+    for "reciprocal" scatters, and log f by twice that. 8 eps is taken off.
 
     Attributes:
-        centre: What means are taken about, `[1, d]`.
-        unit: What they are measured in, `[1, d]`.
-        scatter_unit: What scatters are measured in, `[1, d]`.
+        centre: Subtracted from means, `[1, d]`.
+        unit: u, which divides means, `[1, d]`.
+        scatter_unit: Divides scatters, `[1, d]`.
         rate: c, `[d]`.
-        spread: Of the scatters.
+        spread: The kind of the scatters.
     """
 
     centre: Array
@@ -62,7 +71,7 @@ class ScatterScreen(Screen):
 
     @classmethod
     def of(cls, leaves: ScatterState) -> "ScatterScreen":
-        """In units of the leaves' means and scatters."""
+        """The screen in units of the means and scatters of the leaves."""
         mean, scatter = leaves.statistics.location, leaves.statistics.scatter
         unit = jnp.mean(mean, axis=0, keepdims=True)
         low, high = jnp.min(mean, axis=0), jnp.max(mean, axis=0)
@@ -75,12 +84,13 @@ class ScatterScreen(Screen):
         return cls(centre, unit, scatter_unit, rate, spread)
 
     @property
+    @override
     def factorises(self) -> bool:
-        """No."""
         return False
 
+    @override
     def features(self, state: ScatterState, dtype: jnp.dtype) -> tuple[Array, ...]:
-        """Weights, means about their centre and plain, scatters, Σ log f, errors."""
+        """Weights, means less their centre, means, scatters, Σ log f, errors."""
         statistics: Scatters = state.statistics
         mean, scatter = statistics.location, statistics.scatter
         apart = (mean - self.centre) / self.unit
@@ -100,13 +110,13 @@ class ScatterScreen(Screen):
             error.astype(dtype),
         )
 
+    @override
     def against(self, rows: tuple[Array, ...]) -> Callable[[tuple[Array, ...]], Array]:
-        """One logarithm for several columns."""
         w_a, m_a, y_a, s_a, log_a, error_a = rows
         m_a, y_a, s_a = m_a.T, y_a.T, s_a.T
         w_a, log_a, error_a = w_a[:, None], log_a[:, None], error_a[:, None]
         log_kind = self.spread == "log"
-        # So that the gap, too, is in units of scatters.
+        # Puts the gap, too, in units of scatters.
         if log_kind:
             scale = 4.5 / self.scatter_unit[0]
         else:
@@ -143,14 +153,14 @@ class ScatterScreen(Screen):
 
 
 def _specht(low: Array, high: Array) -> Array:
-    """The most that log E x can be above E log x for low ≤ x ≤ high."""
+    """The largest possible log E x − E log x for low ≤ x ≤ high."""
     r = jnp.maximum(jnp.log(high) - jnp.log(low), 0.1)
     x = r / jnp.expm1(r)
     return burg_remainder(jnp.ones_like(x), x - 1)
 
 
 def _rate(largest: Array) -> Array:
-    """c for log scatters up to `largest`."""
+    """The rate c for "log" scatters up to `largest`."""
     knots, rates = screening_rates()
     place = jnp.searchsorted(jnp.asarray(knots), jnp.log(largest))
     rates = np.append(rates, 0.0)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax.numpy as jnp
+from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
@@ -24,20 +25,25 @@ def _sphere(function: SphereEntropy, leaves: WeightedMeans) -> Screen:
 @register_pytree
 @dataclass(frozen=True)
 class DirectionScreen(Screen):
-    """(w_a w_b / 2w) ‖a − b‖² k(‖s/3‖), s = a + b + c, by a matrix product.
+    """Bounds (w_a w_b / 2w) ‖a − b‖² k(‖s/3‖), s = a + b + c, from a matrix product.
 
     With p = w_a / w and q = w_b / w, p f(a) + q f(b) − f(c) is the integral of the
-    second derivative along a − b times a hat of area p q / 2 on the way from a to b, of
-    mean s/3. That derivative is no less than ‖a − b‖² h, h = κ/ρ, and h(ρ) no less than
+    second derivative of f along a − b times a hat function of area p q / 2 on the
+    segment from a to b, with its centre of mass at s/3. That derivative is at least
+    ‖a − b‖² κ/ρ, with κ the concentration at length ρ, and κ/ρ is at least
 
-        k = max(ν + √((ν + 2)² − 4 (ν + 1) ρ²), 2ν + 1) / (1 − ρ²),   ν = n/2 − 1,
+        k(ρ) = max(ν + √((ν + 2)² − 4 (ν + 1) ρ²), 2ν + 1) / (1 − ρ²),   ν = n/2 − 1,
 
-    by two bounds of A that Amos gives; k is convex in ρ² and grows, so convex in the
-    point, and its mean is no less than it is at the mean. Exact in the limit of small
-    means, and for near directions in that of long ones.
+    by two bounds that Amos gives of A, the inverse of κ(ρ). k is convex and increasing
+    in ρ², hence convex in the point, and Jensen's inequality gives the bound. It is
+    exact in the limit of small means, and of long means of nearby directions.
+
+    Example: the means (0.6, 0) and (0, 0.6), both of weight 1, cost 0.424. Here
+    ‖a − b‖² = 0.72, s/3 = (0.3, 0.3), ρ² = 0.18, k = 2 √(1 − 0.18) / (1 − 0.18) = 2.21,
+    and the bound is ¼ · 0.72 · 2.21 = 0.398.
 
     Attributes:
-        centre: What distances are taken about, `[1, n]`.
+        centre: Subtracted from means before distances are taken, `[1, n]`.
 
     References:
         Amos (1974), Computation of modified Bessel functions and their ratios.
@@ -46,14 +52,15 @@ class DirectionScreen(Screen):
     centre: Array
 
     @property
+    @override
     def factorises(self) -> bool:
-        """Never: bounds are sums and products."""
         return False
 
+    @override
     def features(
         self, state: WeightedMeans, dtype: jnp.dtype
     ) -> tuple[Array, Array, Array, Array]:
-        """1 / w, means, their squared lengths from the centre and from 0."""
+        """1 / w, means, squared lengths of means from the centre and from 0."""
         moved = state.mean - self.centre
         return (
             1 / state.weight.astype(dtype),
@@ -62,8 +69,8 @@ class DirectionScreen(Screen):
             jnp.sum(state.mean * state.mean, axis=-1).astype(dtype),
         )
 
+    @override
     def against(self, rows: tuple[Array, ...]) -> Callable[[tuple[Array, ...]], Array]:
-        """Two roots a pair."""
         light_a, a, moved_a, length_a = rows
         n, eps = self.centre.shape[-1], float(jnp.finfo(a.dtype).eps)
         order = n / 2 - 1
@@ -75,7 +82,7 @@ class DirectionScreen(Screen):
             low = jnp.maximum(squared_distances(a, b), 0)
             high = low + (8 * n + 64) * eps * (moved_a + moved_b)
             total = light_a + light_b
-            # s/3 = x a + (1 − x) b: 1/w_b is to the sum of both as w_a is to w.
+            # s/3 = x a + y b with x = (1 + p) / 3, and p = (1/w_b) / (1/w_a + 1/w_b).
             x = (1 + light_b / total) / 3
             y = (1 + light_a / total) / 3
             square = x * length_a + y * length_b - x * y * high
