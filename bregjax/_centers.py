@@ -1,27 +1,42 @@
 """Whether the centre of a smoothing suits the model that it is used with."""
 
 import dataclasses
-from typing import Any
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import check_finite, is_concrete, known_values
-from bregjax._geometry import FunctionGeometry, Geometry
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.clusters.moments import CentredStatistics, Moments
-from bregjax.convex import ConvexFunction
-from bregjax.families import Family
-from bregjax.smoothing import Adding, Blur, Mixing, PseudoCount, StatisticMap
+from bregjax.smoothing import Blur, CenteredMap, StatisticMap
 
-__all__ = ["check_center"]
-
-Centered = Mixing | PseudoCount | Adding
+__all__ = ["check_center", "takes_bandwidths"]
 
 
-def check_center(smoothing: StatisticMap, geometry: Geometry, rows: Array) -> None:
+class HasMeans(Protocol):
+    """What is asked of a geometry here; see `Geometry`."""
+
+    def leaf_statistics(self, x: Array) -> PyTree:
+        """Statistics of rows, `[m, ...]`."""
+        ...
+
+    def result_of_mean(self, mean: PyTree) -> int:
+        """`Result` code of a mean."""
+        ...
+
+    def mean_inside(self) -> PyTree | None:
+        """A mean inside the mean domain."""
+        ...
+
+    def steepness(self, mean: PyTree) -> PyTree | None:
+        """What is largest in the entries by which a mean is on the boundary."""
+        ...
+
+
+def check_center(smoothing: StatisticMap, geometry: HasMeans, rows: Array) -> None:
     """Raise ValueError unless a concrete centre is one of the model's statistics.
 
     A cost may be finite outside the mean domain (an entropy off the simplex), and mean
@@ -36,7 +51,7 @@ def check_center(smoothing: StatisticMap, geometry: Geometry, rows: Array) -> No
     """
     if isinstance(smoothing, Blur):
         _check_has_variances(geometry, rows)
-    if not isinstance(smoothing, Centered):
+    if not isinstance(smoothing, CenteredMap):
         return
     if not is_concrete((smoothing, geometry, rows)):
         return
@@ -59,14 +74,19 @@ def check_center(smoothing: StatisticMap, geometry: Geometry, rows: Array) -> No
         code = _verdict(smoothing, geometry)
         if code == Result.OUTSIDE:
             raise ValueError(_message(smoothing, geometry))
-        if code == Result.BOUNDARY and not isinstance(smoothing, Adding):
+        if code == Result.BOUNDARY and not smoothing.is_direction:
             raise ValueError(_boundary_message(smoothing, geometry))
 
 
-def _check_has_variances(geometry: Geometry, rows: Array) -> None:
-    """Raise TypeError where a bandwidth has nothing to add to."""
+def takes_bandwidths(geometry: HasMeans, rows: Array) -> bool:
+    """Whether statistics have variances for a bandwidth to add to."""
     statistics = jax.eval_shape(geometry.leaf_statistics, rows[:1])
-    if not isinstance(statistics, Moments):
+    return isinstance(statistics, Moments)
+
+
+def _check_has_variances(geometry: HasMeans, rows: Array) -> None:
+    """Raise TypeError where a bandwidth has nothing to add to."""
+    if not takes_bandwidths(geometry, rows):
         raise TypeError(
             "`smoothing` by a bandwidth (blur, normal_reference) needs a Gaussian "
             f"family with a free variance; {type(geometry).__name__} has none. Use "
@@ -74,7 +94,7 @@ def _check_has_variances(geometry: Geometry, rows: Array) -> None:
         )
 
 
-def _center_of(geometry: Geometry, rows: Array) -> PyTree:
+def _center_of(geometry: HasMeans, rows: Array) -> PyTree:
     """Statistics of rows in the form of a centre."""
     statistics = geometry.leaf_statistics(rows)
     if isinstance(statistics, CentredStatistics):
@@ -93,7 +113,7 @@ def _spread(center: PyTree, statistics: PyTree) -> PyTree:
         return None
 
 
-def _verdict(smoothing: Centered, geometry: Geometry) -> Result:
+def _verdict(smoothing: CenteredMap, geometry: HasMeans) -> Result:
     """OUTSIDE or BOUNDARY where the centre is refused, else CONVERGED.
 
     In float64; float32 forgives a centre that lies outside by the rounding of float32,
@@ -111,40 +131,14 @@ def _verdict(smoothing: Centered, geometry: Geometry) -> Result:
     return low if low in (Result.OUTSIDE, Result.BOUNDARY) else Result.CONVERGED
 
 
-def _code(smoothing: Centered, geometry: Geometry) -> int:
+def _code(smoothing: CenteredMap, geometry: HasMeans) -> int:
     """`Result` at the point that has to be in the mean domain; CONVERGED if unknown."""
-    if isinstance(geometry, FunctionGeometry):
-        if isinstance(smoothing, Adding):
-            return Result.CONVERGED
-        return int(_code_of_function(geometry.function, smoothing.center))
-    if not isinstance(geometry, Family):
-        return Result.CONVERGED
-    point, start = _as_mean(smoothing.center), geometry.natural_init
-    if jax.tree.structure(point) != jax.tree.structure(start):
-        return Result.CONVERGED
-    if isinstance(smoothing, Adding) and not isinstance(smoothing.center, Moments):
-        inside = geometry.natural_to_mean(start)
-        point = jax.tree.map(lambda t, z: t + smoothing.amount * z, inside, point)
-    model = geometry.cluster_model()
-    if not model.solves:
-        return int(_code_of_mean(geometry, point))
-    one = jax.tree.map(lambda leaf: leaf[None], point)
-    state: Any = model.leaves(one, jnp.ones(1))
-    codes = np.ravel(state.result).tolist()
-    worst = [code for code in (Result.OUTSIDE, Result.BOUNDARY) if code in codes]
-    return worst[0] if worst else max(codes)
-
-
-@jax.jit
-def _code_of_function(f: ConvexFunction, center: Array) -> Array:
-    steep = jnp.any(jnp.isinf(f.gradient(center)))
-    code = jnp.where(steep, int(Result.BOUNDARY), int(Result.CONVERGED))
-    return jnp.where(jnp.isfinite(f(center)), code, int(Result.OUTSIDE))
-
-
-@jax.jit
-def _code_of_mean(family: Family, mean: PyTree) -> Array:
-    return family.conjugate(mean).result
+    point, inside = _as_mean(smoothing.center), geometry.mean_inside()
+    if smoothing.is_direction and not isinstance(smoothing.center, Moments):
+        if jax.tree.structure(point) != jax.tree.structure(inside):
+            return int(Result.CONVERGED)
+        point = smoothing.moved(inside, point)
+    return geometry.result_of_mean(point)
 
 
 def _as_mean(center: PyTree) -> PyTree:
@@ -155,23 +149,23 @@ def _as_mean(center: PyTree) -> PyTree:
     return jnp.zeros_like(center.mean), size * center.covariance
 
 
-def _message(smoothing: Centered, geometry: Geometry) -> str:
+def _message(smoothing: CenteredMap, geometry: HasMeans) -> str:
     name, center = type(geometry).__name__, smoothing.center
     if isinstance(center, Moments):
         wanted = f"have a positive definite covariance for {name}"
         return f"`center` must {wanted}; got {_show(center.covariance)}."
-    if not isinstance(geometry, Family):
+    inside = geometry.mean_inside()
+    if inside is None:
         return (
             f"`center` must lie in the domain of the function; got {_show(center)}, "
             "where it is not finite. Take a point like the rows."
         )
-    if isinstance(smoothing, Adding):
+    if smoothing.is_direction:
         return (
             "`center` must be a direction in which the mean domain goes on without "
             f"end; got {_show(center)}, which leads out of that of {name}. Use "
             "mixing(center, amount), with a mean inside."
         )
-    inside = geometry.natural_to_mean(geometry.natural_init)
     remedy = "Take one inside, such as"
     if _adds_up_to_one(smoothing, geometry):
         remedy = "Divide it by its sum, which must be 1, or take"
@@ -182,7 +176,7 @@ def _message(smoothing: Centered, geometry: Geometry) -> str:
     )
 
 
-def _boundary_message(smoothing: Centered, geometry: Geometry) -> str:
+def _boundary_message(smoothing: CenteredMap, geometry: HasMeans) -> str:
     name, center = type(geometry).__name__, smoothing.center
     rule = (
         "`center` must lie in the relative interior of the mean domain of "
@@ -193,25 +187,15 @@ def _boundary_message(smoothing: Centered, geometry: Geometry) -> str:
             f"{rule}; got the covariance {_show(center.covariance)}, which is "
             "singular. Take a positive definite one."
         )
-    if isinstance(geometry, FunctionGeometry):
-        slopes = np.asarray(geometry.function.gradient(center))
-        entry = _entry(center, slopes)
-        return f"{rule}; got {_show(center)}, on it by {entry}. Take a point inside."
-    if not isinstance(geometry, Family):
-        return f"{rule}; got {_show(center)}."
-    natural = jax.tree.map(np.asarray, _natural(geometry, center))
-    inside = geometry.natural_to_mean(geometry.natural_init)
+    steepness = jax.tree.map(np.asarray, geometry.steepness(_as_mean(center)))
+    got = f"{rule}; got {_show(center)}, on it by {_entry(center, steepness)}."
+    inside = geometry.mean_inside()
+    if inside is None:
+        return f"{got} Take a point inside."
     return (
-        f"{rule}; got {_show(center)}, on it by {_entry(center, natural)}. Mix some of "
-        "a mean inside into it, such as "
+        f"{got} Mix some of a mean inside into it, such as "
         f"family.natural_to_mean(family.natural_init), {_show(inside)}."
     )
-
-
-@jax.jit
-def _natural(family: Family, center: PyTree) -> PyTree:
-    """The maximiser of ψ*, with infinite or large entries where it runs off."""
-    return family.conjugate(_as_mean(center)).maximiser
 
 
 def _entry(center: PyTree, farthest: PyTree) -> str:
@@ -226,7 +210,7 @@ def _entry(center: PyTree, farthest: PyTree) -> str:
     return f"center{jax.tree_util.keystr(path)}{place} = {value:.6g}"
 
 
-def _adds_up_to_one(smoothing: Centered, family: Family) -> bool:
+def _adds_up_to_one(smoothing: CenteredMap, geometry: HasMeans) -> bool:
     """Whether the centre is inside once divided by its sum, and then only."""
     leaves = jax.tree.leaves(smoothing.center)
     total = np.sum(leaves[0])
@@ -236,7 +220,7 @@ def _adds_up_to_one(smoothing: Centered, family: Family) -> bool:
     def scaled_is_outside(factor: float) -> bool:
         center = jax.tree.map(lambda leaf: factor / total * leaf, smoothing.center)
         scaled = dataclasses.replace(smoothing, center=center)
-        return _verdict(scaled, family) == Result.OUTSIDE
+        return _verdict(scaled, geometry) == Result.OUTSIDE
 
     return not scaled_is_outside(1) and scaled_is_outside(0.9)
 

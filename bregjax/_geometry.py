@@ -2,16 +2,22 @@
 
 import abc
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
+from bregjax._centers import check_center
 from bregjax._checks import check_finite, float_array, is_concrete
 from bregjax._pytree import register_pytree
+from bregjax._result import Result
 from bregjax._typing import Array, DataLike, PyTree
 from bregjax.clusters.base import ClusterModel
 from bregjax.clusters.bregman_model import BregmanModel, MeanState, divergences_from
 from bregjax.convex import ConvexFunction, SquaredNorm
+from bregjax.smoothing import StatisticMap
 
 __all__ = ["FunctionGeometry", "Geometry", "PrecisionError"]
 
@@ -70,11 +76,50 @@ class Geometry(abc.ABC):
         if is_concrete(x):
             check_finite("x", x)
 
-    def default_smoothing(self, x: Array, weights: Array | None) -> Any:
+    def default_smoothing(self, x: Array, weights: Array | None) -> StatisticMap | None:
         """The smoothing map that `smoothing="auto"` stands for; None for none."""
         del x, weights
 
-    def suited_to(self, rows: Array, smoothing: Any, weights: Array | None) -> Self:
+    def smoothing_of(self, amount: float) -> StatisticMap:
+        """Return the usual smoothing map with one number that says how much.
+
+        A bandwidth for Gaussians; for other families see theirs.
+
+        Raises:
+            ValueError: If there is no such map, or it takes no such amount.
+        """
+        raise ValueError(
+            f"`amount` means nothing for {type(self).__name__}; got {amount:g}. Give "
+            "a map, such as mixing(center, amount)."
+        )
+
+    def check_smoothing(self, smoothing: StatisticMap, rows: Array) -> None:
+        """Raise unless a smoothing map suits the statistics of rows.
+
+        Raises:
+            ValueError: If a known centre is not finite, of another form than the
+                statistics, on the boundary of the mean domain or outside.
+            TypeError: If there is a bandwidth, and statistics have no variances.
+        """
+        check_center(smoothing, self, rows)
+
+    def result_of_mean(self, mean: PyTree) -> int:
+        """`Result` code of a mean: CONVERGED inside the mean domain, or if unknown."""
+        del mean
+        return int(Result.CONVERGED)
+
+    def mean_inside(self) -> PyTree | None:
+        """Return a mean inside the mean domain, None if there is none to name."""
+        return None
+
+    def steepness(self, mean: PyTree) -> PyTree | None:
+        """Return what is largest in the entries by which a mean is on the boundary."""
+        del mean
+        return None
+
+    def suited_to(
+        self, rows: Array, smoothing: StatisticMap | None, weights: Array | None
+    ) -> Self:
         """The model in the arithmetic that rows, as smoothed, need; itself, here.
 
         Args:
@@ -119,6 +164,15 @@ class FunctionGeometry(Geometry):
         """As the function is separable."""
         return self.function.separable
 
+    @override
+    def result_of_mean(self, mean: Array) -> int:
+        return int(_result_in_domain(self.function, mean))
+
+    @override
+    def steepness(self, mean: Array) -> Array:
+        """The slope of the function, infinite where it is steep."""
+        return self.function.gradient(mean)
+
     def for_data(self, x: DataLike) -> "FunctionGeometry":
         """The model itself, once rows of `x` are known to be points of the function.
 
@@ -159,3 +213,10 @@ class FunctionGeometry(Geometry):
     def ward_scale(self) -> DataLike | None:
         """1 for ½‖x‖², which is the Gaussian of variance 1."""
         return np.float64(1) if isinstance(self.function, SquaredNorm) else None
+
+
+@jax.jit
+def _result_in_domain(f: ConvexFunction, point: Array) -> Array:
+    steep = jnp.any(jnp.isinf(f.gradient(point)))
+    code = jnp.where(steep, int(Result.BOUNDARY), int(Result.CONVERGED))
+    return jnp.where(jnp.isfinite(f(point)), code, int(Result.OUTSIDE))

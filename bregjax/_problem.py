@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from bregjax._centers import check_center
 from bregjax._checks import check_weights, float_array
 from bregjax._geometry import FunctionGeometry, Geometry
 from bregjax._inputs import check_table
@@ -273,7 +272,7 @@ def _smoothing(
     if smoothing is None:
         return None
     if isinstance(smoothing, StatisticMap):
-        check_center(smoothing, geometry, rows)
+        geometry.check_smoothing(smoothing, rows)
         return smoothing
     if isinstance(smoothing, str) and smoothing == "auto":
         return geometry.default_smoothing(rows, weights)

@@ -6,33 +6,15 @@ import math
 import jax
 import numpy as np
 
+from bregjax._centers import takes_bandwidths
 from bregjax._checks import float_array
-from bregjax.families import (
-    Beta,
-    DiagonalGaussian,
-    Dirichlet,
-    Exponential,
-    Family,
-    Gamma,
-    Gaussian,
-    Geometric,
-    InverseGaussian,
-    IsotropicGaussian,
-    Laplace,
-    Multinomial,
-    NegativeBinomial,
-    Poisson,
-    SphericalGaussian,
-)
+from bregjax.families import Family, Multinomial
 from bregjax.smoothing import (
     Adding,
     Blur,
     Mixing,
     StatisticMap,
-    adding,
     bernstein,
-    blur,
-    mixing,
     normal_reference,
 )
 
@@ -46,9 +28,6 @@ SMOOTHINGS = (
     "normal-reference-nd",
     "bernstein",
 )
-
-_FREE_VARIANCE = (Gaussian, DiagonalGaussian, IsotropicGaussian)
-_AMOUNT_TO_ALL = (Poisson, NegativeBinomial, Geometric, Exponential, Laplace)
 
 
 def parse_smoothing(text: str) -> str | float:
@@ -99,7 +78,13 @@ def choose_smoothing(
         given = None if weights is None else float_array(weights)
         return family.default_smoothing(family.as_rows(x), given)
     if isinstance(choice, float):
-        return _by_amount(choice, family, x.shape[1])
+        try:
+            return family.smoothing_of(choice)
+        except ValueError as error:
+            reason = str(error).replace("`amount`", "the number")
+            raise ValueError(
+                f"--smoothing {choice:g} does not suit {name}: {reason}"
+            ) from None
     if choice == "bernstein":
         if not isinstance(family, Multinomial):
             raise ValueError(
@@ -107,7 +92,7 @@ def choose_smoothing(
                 "has none. Take --family multinomial, or another smoothing."
             )
         return bernstein(x.shape[1], float(np.sum(x)))
-    if not isinstance(family, _FREE_VARIANCE):
+    if not takes_bandwidths(family, family.as_rows(x)):
         raise ValueError(
             f"--smoothing {choice} is for Gaussians with a free variance, and {name} "
             "is none. Take auto, none or a number."
@@ -133,31 +118,3 @@ def describe_smoothing(choice: str | float, smoothing: StatisticMap | None) -> s
         largest = max(float(np.abs(part).max()) for part in parts)
         return f"adding up to {float(smoothing.amount) * largest:.4g} ({asked})"
     return f"{type(smoothing).__name__} ({asked})"
-
-
-def _by_amount(amount: float, family: Family, dim: int) -> StatisticMap:
-    if isinstance(family, _FREE_VARIANCE):
-        return blur(amount)
-    if isinstance(family, _AMOUNT_TO_ALL):
-        return adding(np.ones(dim), amount)
-    if isinstance(family, Dirichlet):
-        return adding(-np.ones(dim), amount)
-    if isinstance(family, Beta):
-        return adding((-np.ones(dim), -np.ones(dim)), amount)
-    if isinstance(family, Gamma):
-        return adding((-np.ones(dim), np.zeros(dim)), amount)
-    if isinstance(family, InverseGaussian):
-        return adding((np.zeros(dim), np.ones(dim)), amount)
-    if isinstance(family, SphericalGaussian):
-        raise ValueError(
-            f"--smoothing {amount:g} has no effect on {type(family).__name__}, whose "
-            "variance is known. Leave it out, or take --family isotropic_gaussian."
-        )
-    if not amount < 1:
-        raise ValueError(
-            f"--smoothing for {type(family).__name__} is the share of the uniform "
-            f"distribution, below 1; got {amount:g}. Take 0.01, say."
-        )
-    with jax.enable_x64(True):
-        uniform = family.natural_to_mean(family.natural_init)
-        return mixing(uniform, amount)

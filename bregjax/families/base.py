@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,7 @@ from bregjax.clusters.natural_model import NaturalModel
 from bregjax.convex import ConjugateSolution, bregman_remainder, conjugate
 from bregjax.families._densities import by_natural, naturals_of
 from bregjax.families.check import CheckReport, check_family
+from bregjax.smoothing import StatisticMap, mixing
 
 __all__ = ["Family"]
 
@@ -261,6 +263,35 @@ class Family(Geometry):
         """⟨T(x), θ_k⟩ − ψ(θ_k) + log h(x), `[k]`, in nats."""
         return by_natural(self, row, parameters)
 
+    @override
+    def smoothing_of(self, amount: float) -> StatisticMap:
+        """Mixing with the mean of `natural_init`, of share `amount` below 1."""
+        with jax.enable_x64(True):
+            center = jax.tree.map(np.asarray, self.mean_inside())
+        return mixing(center, amount)
+
+    @override
+    def result_of_mean(self, mean: PyTree) -> int:
+        if jax.tree.structure(mean) != jax.tree.structure(self.natural_init):
+            return int(Result.CONVERGED)
+        model = self.cluster_model()
+        if not model.solves:
+            return int(_conjugate(self, mean).result)
+        one = jax.tree.map(lambda leaf: leaf[None], mean)
+        state: Any = model.leaves(one, jnp.ones(1))
+        codes = np.ravel(state.result).tolist()
+        worst = [code for code in (Result.OUTSIDE, Result.BOUNDARY) if code in codes]
+        return int(worst[0] if worst else max(codes))
+
+    @override
+    def mean_inside(self) -> PyTree:
+        return self.natural_to_mean(self.natural_init)
+
+    @override
+    def steepness(self, mean: PyTree) -> PyTree:
+        """The natural parameter, infinite or large where it runs off."""
+        return _conjugate(self, mean).maximiser
+
     @property
     @override
     def smoothing_hint(self) -> str:
@@ -268,6 +299,11 @@ class Family(Geometry):
             "Pass smoothing=mixing(center, amount) with a mean parameter `center` "
             "inside the mean domain, such as family.natural_to_mean(natural_init)"
         )
+
+
+@jax.jit
+def _conjugate(family: "Family", mean: PyTree) -> ConjugateSolution:
+    return family.conjugate(mean)
 
 
 def inner(statistics: PyTree, natural: PyTree) -> Array:

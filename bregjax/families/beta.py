@@ -15,7 +15,7 @@ from bregjax.clusters.columns_model import ColumnsModel, sum_of_columns
 from bregjax.convex import ConjugateSolution
 from bregjax.families._vector_family import VectorFamily
 from bregjax.families.dirichlet import Dirichlet, check_digits
-from bregjax.smoothing import Adding, adding, normal_reference
+from bregjax.smoothing import Adding, StatisticMap, adding, normal_reference
 
 __all__ = ["Beta"]
 
@@ -150,6 +150,12 @@ class Beta(VectorFamily):
             'Pass smoothing="auto", or smoothing=adding((-amount, -amount)) with one '
             "positive amount a column, which lowers E log x and E log(1 − x)"
         )
+
+    @override
+    def smoothing_of(self, amount: float) -> StatisticMap:
+        """Lowering E log x and E log(1 − x) by `amount`."""
+        down = -np.ones(self.known_dim)
+        return adding((down, down), amount)
 
 
 def _pairs(tree: tuple[Array, Array]) -> Array:

@@ -18,7 +18,7 @@ from bregjax._typing import Array, DataLike
 from bregjax.convex import ConjugateSolution
 from bregjax.families._stirling import stirling_rest
 from bregjax.families._vector_family import VectorFamily
-from bregjax.smoothing import Adding, adding
+from bregjax.smoothing import Adding, StatisticMap, adding
 
 __all__ = ["Dirichlet", "check_digits"]
 
@@ -224,6 +224,11 @@ class Dirichlet(VectorFamily):
             'Pass smoothing="auto", or smoothing=adding(-numpy.ones(n), amount) with '
             "a small positive amount, which lowers E log x"
         )
+
+    @override
+    def smoothing_of(self, amount: float) -> StatisticMap:
+        """Lowering E log x by `amount`."""
+        return adding(-np.ones(self.known_dim), amount)
 
 
 def check_digits(

@@ -13,6 +13,7 @@ from bregjax.clusters.bregman_model import BregmanModel
 from bregjax.convex import Burg, ConjugateSolution
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._vector_family import VectorFamily
+from bregjax.smoothing import StatisticMap, adding
 
 __all__ = ["Exponential"]
 
@@ -97,3 +98,8 @@ class Exponential(VectorFamily):
             "smoothing=adding(numpy.ones(d), amount) with an amount in the units of "
             "the data, such as half its resolution"
         )
+
+    @override
+    def smoothing_of(self, amount: float) -> StatisticMap:
+        """Adding `amount` to every entry."""
+        return adding(np.ones(self.known_dim), amount)

@@ -15,7 +15,7 @@ from bregjax.clusters.scatters import Spread
 from bregjax.convex import ConjugateSolution
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._positive_family import PositiveFamily, log_bandwidth
-from bregjax.smoothing import Adding, adding
+from bregjax.smoothing import Adding, StatisticMap, adding
 
 __all__ = ["Gamma"]
 
@@ -123,3 +123,9 @@ class Gamma(PositiveFamily):
             'Pass smoothing="auto", or smoothing=adding((-amount, 0 · amount)) with '
             "one positive amount a column, which lowers E log x"
         )
+
+    @override
+    def smoothing_of(self, amount: float) -> StatisticMap:
+        """Lowering E log x by `amount`."""
+        down = -np.ones(self.known_dim)
+        return adding((down, np.zeros(self.known_dim)), amount)

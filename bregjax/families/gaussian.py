@@ -21,7 +21,7 @@ from bregjax.convex import ConjugateSolution
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._narrow import least_bandwidth, needs_roots
 from bregjax.families._vector_family import VectorFamily
-from bregjax.smoothing import Blur, StatisticMap, normal_reference
+from bregjax.smoothing import Blur, StatisticMap, blur, normal_reference
 
 __all__ = ["DiagonalGaussian", "Gaussian", "IsotropicGaussian"]
 
@@ -67,6 +67,11 @@ class _GaussianFamily(VectorFamily):
     @override
     def smoothing_hint(self) -> str:
         return _HINT
+
+    @override
+    def smoothing_of(self, amount: float) -> StatisticMap:
+        """Kernels of bandwidth `amount` in all directions."""
+        return blur(amount)
 
 
 @register_pytree

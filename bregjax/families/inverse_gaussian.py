@@ -18,7 +18,7 @@ from bregjax.families._positive_family import (
     log_bandwidth,
     log_of_rows,
 )
-from bregjax.smoothing import Adding, adding
+from bregjax.smoothing import Adding, StatisticMap, adding
 
 __all__ = ["InverseGaussian"]
 
@@ -141,3 +141,9 @@ class InverseGaussian(PositiveFamily):
             'Pass smoothing="auto", or smoothing=adding((0 · amount, amount)) with '
             "one positive amount a column, which raises E 1/x"
         )
+
+    @override
+    def smoothing_of(self, amount: float) -> StatisticMap:
+        """Raising E 1/x by `amount`."""
+        up = np.ones(self.known_dim)
+        return adding((np.zeros(self.known_dim), up), amount)

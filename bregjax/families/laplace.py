@@ -15,7 +15,7 @@ from bregjax.clusters.bregman_model import BregmanModel
 from bregjax.convex import ConjugateSolution
 from bregjax.families._vector_family import VectorFamily
 from bregjax.families.exponential import Exponential
-from bregjax.smoothing import Adding, adding, normal_reference
+from bregjax.smoothing import Adding, StatisticMap, adding, normal_reference
 
 __all__ = ["Laplace"]
 
@@ -125,3 +125,8 @@ class Laplace(VectorFamily):
             "amount in the units of the data, such as half its resolution: a row at "
             "the location has a likelihood without bound"
         )
+
+    @override
+    def smoothing_of(self, amount: float) -> StatisticMap:
+        """Adding `amount` to every entry."""
+        return adding(np.ones(self.known_dim), amount)

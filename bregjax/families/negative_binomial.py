@@ -22,6 +22,7 @@ from bregjax.convex import (
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._densities import by_divergence
 from bregjax.families._vector_family import VectorFamily
+from bregjax.smoothing import StatisticMap, adding
 
 __all__ = ["Geometric", "NegativeBinomial"]
 
@@ -159,6 +160,11 @@ class NegativeBinomial(VectorFamily):
         rule = f"must be non-negative for {type(self).__name__} counts"
         return x >= 0, rule, "Drop such rows"
 
+    @override
+    def smoothing_of(self, amount: float) -> StatisticMap:
+        """Adding `amount` to every entry."""
+        return adding(np.ones(self.known_dim), amount)
+
 
 @register_pytree
 @dataclass(frozen=True)
@@ -237,6 +243,11 @@ class Geometric(VectorFamily):
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
         rule = "must be non-negative for Geometric counts of failures"
         return x >= 0, rule, "Drop such rows"
+
+    @override
+    def smoothing_of(self, amount: float) -> StatisticMap:
+        """Adding `amount` to every entry."""
+        return adding(np.ones(self.known_dim), amount)
 
 
 def _log_rising(r: Array, x: Array) -> Array:

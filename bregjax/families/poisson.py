@@ -16,6 +16,7 @@ from bregjax.convex import ConjugateSolution, NegativeEntropy
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._densities import by_divergence
 from bregjax.families._vector_family import VectorFamily
+from bregjax.smoothing import StatisticMap, adding
 
 __all__ = ["Poisson"]
 
@@ -101,3 +102,8 @@ class Poisson(VectorFamily):
     @override
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
         return x >= 0, "must be non-negative for Poisson counts", "Drop such rows"
+
+    @override
+    def smoothing_of(self, amount: float) -> StatisticMap:
+        """Adding `amount` to every entry."""
+        return adding(np.ones(self.known_dim), amount)

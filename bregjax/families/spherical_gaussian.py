@@ -15,6 +15,7 @@ from bregjax.clusters.bregman_model import BregmanModel, MeanState
 from bregjax.convex import ConjugateSolution, Scaled, SquaredNorm
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._vector_family import VectorFamily
+from bregjax.smoothing import StatisticMap
 
 __all__ = ["SphericalGaussian"]
 
@@ -122,3 +123,10 @@ class SphericalGaussian(VectorFamily):
         if is_concrete(self.variance) and not np.all(np.asarray(self.variance) > 0):
             raise ValueError(f"`variance` must be positive; got {self.variance}.")
         return super().for_data(x)
+
+    @override
+    def smoothing_of(self, amount: float) -> StatisticMap:
+        raise ValueError(
+            f"`amount` has no effect on {type(self).__name__}, whose variance is "
+            f"known; got {amount:g}. Leave it out, or take isotropic_gaussian."
+        )

@@ -2,6 +2,7 @@
 
 from bregjax.smoothing._maps import Adding as Adding
 from bregjax.smoothing._maps import Blur as Blur
+from bregjax.smoothing._maps import CenteredMap as CenteredMap
 from bregjax.smoothing._maps import Constraint as Constraint
 from bregjax.smoothing._maps import Mixing as Mixing
 from bregjax.smoothing._maps import PseudoCount as PseudoCount

@@ -26,7 +26,15 @@ from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.clusters.moments import CentredStatistics, Moments
 
-__all__ = ["Adding", "Blur", "Constraint", "Mixing", "PseudoCount", "StatisticMap"]
+__all__ = [
+    "Adding",
+    "Blur",
+    "CenteredMap",
+    "Constraint",
+    "Mixing",
+    "PseudoCount",
+    "StatisticMap",
+]
 
 
 class Constraint(enum.Enum):
@@ -74,9 +82,35 @@ class StatisticMap(abc.ABC):
         """The map with a `Constraint` in place of each leaf."""
 
 
+@dataclass(frozen=True)
+class CenteredMap(StatisticMap):
+    """A map that moves statistics towards a centre, or along it.
+
+    Attributes:
+        center: In the form of the sufficient statistics of one row.
+    """
+
+    center: PyTree
+
+    @property
+    def is_direction(self) -> bool:
+        """Whether the centre is a direction, not a mean."""
+        return False
+
+    def moved(self, mean: PyTree, center: PyTree) -> PyTree:
+        """Return where a mean would be moved if nothing held it: to the centre.
+
+        Args:
+            mean: A mean inside the mean domain.
+            center: The map's own centre, in the form of that mean.
+        """
+        del mean
+        return center
+
+
 @register_pytree
 @dataclass(frozen=True)
-class Mixing(StatisticMap):
+class Mixing(CenteredMap):
     """τ₁ = (1 − α) τ₀ + α z with z inside the mean domain (Theorem 5.2).
 
     For a Gaussian leaf (mean x, covariance C) and a centre (μ₀, S₀), in centred form:
@@ -97,7 +131,6 @@ class Mixing(StatisticMap):
          [0.1 0.9]]
     """
 
-    center: PyTree
     amount: Array
     center_constraint: tuple[Constraint, ...] | None = jax.tree.static(default=None)
 
@@ -114,7 +147,7 @@ class Mixing(StatisticMap):
 
 @register_pytree
 @dataclass(frozen=True)
-class Adding(StatisticMap):
+class Adding(CenteredMap):
     """τ₂ = τ₀ + α z, for a mean domain that recedes along z (Theorem 5.2).
 
     Attributes:
@@ -134,9 +167,18 @@ class Adding(StatisticMap):
         [[0.5 4. ]]
     """
 
-    center: PyTree
     amount: Array
     center_constraint: tuple[Constraint, ...] | None = jax.tree.static(default=None)
+
+    @property
+    @override
+    def is_direction(self) -> bool:
+        return True
+
+    @override
+    def moved(self, mean: PyTree, center: PyTree) -> PyTree:
+        """Return the mean with α z added."""
+        return jax.tree.map(lambda t, z: t + self.amount * z, mean, center)
 
     @override
     def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
@@ -157,7 +199,7 @@ class Adding(StatisticMap):
 
 @register_pytree
 @dataclass(frozen=True)
-class PseudoCount(StatisticMap):
+class PseudoCount(CenteredMap):
     """n₀ observations at z for each leaf: weight w + n₀, (w τ + n₀ z) / (w + n₀).
 
     A cluster then has the MAP estimate under a conjugate prior (Section 5) whose
@@ -177,7 +219,6 @@ class PseudoCount(StatisticMap):
         [[0.75 0.25]] [2.]
     """
 
-    center: PyTree
     count: Array
     center_constraint: tuple[Constraint, ...] | None = jax.tree.static(default=None)
 
