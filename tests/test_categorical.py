@@ -77,9 +77,8 @@ def test_costs_are_entropies_of_counts(rng):
             total -= counts.sum() * np.sum(share * np.log(share))
         return total
 
-    cost = bj.cluster_cost(
-        bj.Problem(x, family="categorical", weights=weights, smoothing=None)
-    )
+    problem = bj.Problem(x, family="categorical", weights=weights)
+    cost = bj.cluster_cost(problem)
     np.testing.assert_allclose(cost, entropy(np.arange(9)), rtol=1e-13)
     family = Categorical().for_data(x)
     merge = merge_cost_of(
@@ -134,21 +133,16 @@ def test_smoothing_towards_uniform_columns(x64):
 
 def test_under_jit_rows_are_codes():
     family = Categorical(levels=tuple(tuple(range(3)) for _ in range(3)))
-    cost = jax.jit(
-        lambda x: bj.cluster_cost(bj.Problem(x, family=family, smoothing=None))
-    )(jnp.asarray(ROWS))
+    cost_under = lambda family: jax.jit(
+        lambda x: bj.cluster_cost(bj.Problem(x, family=family))
+    )
+    cost = cost_under(family)(jnp.asarray(ROWS))
     assert float(cost) == pytest.approx(np.sum(HEIGHTS), rel=1e-6)
     named = Categorical(levels=((3, 4), (0, 1), (0, 1)))
     with pytest.raises(TypeError, match=r"`x` must hold codes 0, 1, … where it is"):
-        jax.jit(lambda x: bj.cluster_cost(bj.Problem(x, family=named, smoothing=None)))(
-            jnp.asarray(ROWS)
-        )
+        cost_under(named)(jnp.asarray(ROWS))
     with pytest.raises(ValueError, match="`levels` must be given where `x` is traced"):
-        jax.jit(
-            lambda x: bj.cluster_cost(
-                bj.Problem(x, family=Categorical(), smoothing=None)
-            )
-        )(jnp.asarray(ROWS))
+        cost_under(Categorical())(jnp.asarray(ROWS))
 
 
 def test_densities_are_shares_of_levels(x64):

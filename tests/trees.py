@@ -6,6 +6,7 @@ import numpy as np
 from bregjax import Problem, merge_cost
 from bregjax._checks import is_concrete
 from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.smoothing import Blur
 
 
 def tree_of(children, costs=None, **fields):
@@ -41,6 +42,13 @@ def leaf_sets(tree):
 
 
 INVERTED = tree_of([[0, 2], [1, 3]], [7.39129752, 6.86188641])  # row 27, Poisson
+
+
+def bandwidth_of(found):
+    """The bandwidth of what `tune_smoothing` found."""
+    smoothing = found.problem.smoothing
+    assert isinstance(smoothing, Blur)
+    return smoothing.bandwidth
 
 
 def merge_cost_of(
