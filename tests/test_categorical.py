@@ -178,11 +178,6 @@ def test_entries_that_are_no_levels(x, levels, message):
         bj.agglomerate(x, family=Categorical(levels=levels))
 
 
-def test_clusters_of_different_levels_are_no_pair():
-    with pytest.raises(ValueError, match=r"family=family.for_data\(x\)"):
-        merge_cost_of([["a"]], [["b"]], family=Categorical())
-
-
 def test_the_doctor_takes_names():
     x = [["a", "x"], ["b", "y"], ["b", "x"], ["a", "y"]] * 3
     report = Categorical().check(x)

@@ -8,7 +8,6 @@ import jax
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist, squareform
-from trees import merge_cost_of
 
 import bregjax as bj
 from bregjax import _soft_trees as soft_trees
@@ -274,13 +273,7 @@ def test_cuts_by_arrays():
     np.testing.assert_array_equal(costs, TREE.cut(max_cost=[0.5, 1.5]))
 
 
-# Two clusters, and centres, of another form
-
-
-@pytest.mark.parametrize("direct", [False, True])
-def test_parts_with_other_columns_are_refused(direct):
-    with pytest.raises(ValueError, match=r"same columns; got .*\(2,\) and \(1,"):
-        merge_cost_of(X, X[:, :1], family="ward", direct=direct)
+# Centres of another form
 
 
 @pytest.mark.parametrize("kind", [bj.adding, bj.mixing, bj.pseudo_count])
