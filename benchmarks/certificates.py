@@ -48,7 +48,8 @@ if __name__ == "__main__":
         found = bj.certify(problem, tree)
         end = time.perf_counter()
         print(
-            f"| {family} | {problem.num_points:,} | {middle - start:.1f} | {end - middle:.1f} "
+            f"| {family} | {problem.num_points:,} "
+            f"| {middle - start:.1f} | {end - middle:.1f} "
             f"| {found.relative:.0e} | {found.sum_error:.0e} |",
             flush=True,
         )

@@ -104,7 +104,7 @@ def test_gradients_compile_no_careful_solver(x64, rng, monkeypatch):
     def loss(x, scale):
         problem = bj.Problem(scale * x, family=family)
         costs = bj.replay(problem, tree)
-        features = bj.dendrogram_features(problem, tree, num_features=3)
+        features = bj.dendrogram_features(problem, tree.children, num_features=3)
         return jnp.sum(jnp.log(costs)) + jnp.mean(features)
 
     def refuse(*args):
