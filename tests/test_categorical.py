@@ -18,7 +18,7 @@ HEIGHTS = np.log(2) * np.array([2, 6, 10])
 
 
 def test_heights_by_hand():
-    """cases.md 114: entropies of three columns, added."""
+    """Entropies of three columns, added."""
     tree = bj.agglomerate(ROWS, family="categorical")
     np.testing.assert_allclose(tree.merge_costs, HEIGHTS, rtol=1e-14)
 
