@@ -41,14 +41,15 @@ if __name__ == "__main__":
     print("| family | points | s, tree | s, certificate | excess | error of sum |")
     print("|---|---|---|---|---|---|")
     for family in sys.argv[2:] or FAMILIES:
-        x = rows(family, FAMILIES[family] * points)
+        problem = bj.Problem(rows(family, FAMILIES[family] * points), family=family)
         start = time.perf_counter()
-        tree = bj.agglomerate(x, family=family, engine="windowed")
+        tree = bj.agglomerate(problem, engine="windowed")
         middle = time.perf_counter()
-        found = bj.certify(bj.Problem(x, family=family), tree)
+        found = bj.certify(problem, tree)
         end = time.perf_counter()
         print(
-            f"| {family} | {len(x):,} | {middle - start:.1f} | {end - middle:.1f} "
+            f"| {family} | {problem.num_points:,} "
+            f"| {middle - start:.1f} | {end - middle:.1f} "
             f"| {found.relative:.0e} | {found.sum_error:.0e} |",
             flush=True,
         )

@@ -60,8 +60,9 @@ def train(x, key, *, steps, rate, batch, recluster_every, bandwidth, components)
     def step(params, state, children, rows):
         def loss(params):
             z = encoder(params, rows)
+            problem = bj.Problem(whitened(z, z), **options)
             likelihood = leave_one_out_log_likelihood(
-                bj.Problem(whitened(z, z), **options), children, num_clusters=CLUSTERS
+                problem, children, num_clusters=CLUSTERS
             )
             return -likelihood / len(rows)
 

@@ -21,7 +21,6 @@ from harness.own_potentials import (
     normal_column,
     von_mises_fisher,
 )
-from trees import merge_cost_of
 
 import bregjax as bj
 
@@ -123,20 +122,20 @@ CASES = {
 
 # What follows from a tree of 60 rows × 3, of the Gaussian written as one's own ψ.
 DERIVED = {
-    "gradient of replay": lambda tree, x, options: jax.grad(
-        lambda x: jnp.sum(jnp.log(bj.replay(bj.Problem(x, **options), tree)))
-    )(jnp.asarray(x)),
-    "features of 60 rows": lambda tree, x, options: bj.dendrogram_features(
-        bj.Problem(x, **options), tree, num_features=5
+    "gradient of replay": lambda problem, tree: jax.grad(
+        lambda problem: jnp.sum(jnp.log(bj.replay(problem, tree)))
+    )(problem),
+    "features of 60 rows": lambda problem, tree: bj.dendrogram_features(
+        problem, tree, num_features=5
     ),
-    "soft assignments": lambda tree, x, options: bj.soft_assignments(
-        bj.Problem(x, **options), tree, num_clusters=5
+    "soft assignments": lambda problem, tree: bj.soft_assignments(
+        problem, tree, num_clusters=5
     ),
-    "merge_cost of 5 rows and 4": lambda tree, x, options: merge_cost_of(
-        x[:5], x[5:9], **options
+    "merge_cost of 5 rows and 4": lambda problem, tree: bj.merge_cost(
+        problem, range(5), range(5, 9)
     ),
-    "tuning, 20 steps": lambda tree, x, options: bj.tune_smoothing(
-        bj.Problem(x, smoothing=bj.adding(np.repeat([0.0, 0.1], 3)), **options),
+    "tuning, 20 steps": lambda problem, tree: bj.tune_smoothing(
+        problem.replace(smoothing=bj.adding(np.repeat([0.0, 0.1], 3))),
         num_clusters=4,
         max_steps=20,
         progress=False,
@@ -178,12 +177,12 @@ def run(name, started):
 def run_derived(name):
     """What follows from a tree, the first time and again: a row of a table."""
     x = np.random.default_rng(0).normal(size=(60, 3))
-    options = {"family": _own_gaussian(3)}
-    tree = bj.agglomerate(x, **options)
+    problem = bj.Problem(x, family=_own_gaussian(3))
+    tree = bj.agglomerate(problem)
     seconds = []
     for _ in range(1 + REPEATS):
         start = time.perf_counter()
-        jax.block_until_ready(DERIVED[name](tree, x, options))
+        jax.block_until_ready(DERIVED[name](problem, tree))
         seconds.append(time.perf_counter() - start)
     print(f"| {name} | {seconds[0]:.1f} | {min(seconds[1:]):.3f} |", flush=True)
 

@@ -52,10 +52,8 @@ def measure(family, m, n, shape):
 
     def loss(x, bandwidth, weights):
         smoothing = None if family == "poisson" else Blur(bandwidth)
-        costs = bj.replay(
-            bj.Problem(x, family=model, smoothing=smoothing, weights=weights), children
-        )
-        return jnp.vdot(weigh, costs)
+        problem = bj.Problem(x, family=model, smoothing=smoothing, weights=weights)
+        return jnp.vdot(weigh, bj.replay(problem, children))
 
     before = peak()
     arguments = (x, jnp.asarray(0.5), jnp.ones(m))

@@ -37,11 +37,10 @@ def main():
         tree = agglomerate(COUNTS, engine="matrix", **given)
         other = agglomerate(COUNTS, engine="windowed", **given)
         np.testing.assert_allclose(other.merge_costs, tree.merge_costs, rtol=1e-9)
-        if certify(Problem(COUNTS, **given), tree).relative > 1e-6:
+        problem = Problem(COUNTS, **given)
+        if certify(problem, tree).relative > 1e-6:
             raise SystemExit(f"{name} is not certified")
-        features = dendrogram_features(
-            Problem(COUNTS, **given), tree, COUNTS[:2], num_features=2
-        )
+        features = dendrogram_features(problem, tree, COUNTS[:2], num_features=2)
         if not np.isfinite(features).all():
             raise SystemExit(f"{name} has infinite features")
         sys.stdout.write(f"{name}\n")

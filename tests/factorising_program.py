@@ -43,31 +43,23 @@ if __name__ == "__main__":
     rng = np.random.default_rng(0)
     x = rng.normal(size=(2000, 20)) + 4 * rng.integers(0, 3, size=(2000, 1))
     tree = bj.agglomerate(x, family="ward")
-    repeat(
-        "features",
-        lambda: bj.dendrogram_features(
-            bj.Problem(x, family="gaussian"), tree, num_features=20
-        ),
-    )
+    problem = bj.Problem(x, family="gaussian")
+    features = lambda: bj.dendrogram_features(problem, tree.children, num_features=20)
+    repeat("features", features)
 
     few = x[:403]  # no multiple of a block
     tree = bj.agglomerate(few, family="ward")
 
     def likelihood(smoothing):
-        return leave_one_out_log_likelihood(
-            bj.Problem(few, family="gaussian", smoothing=smoothing),
-            tree,
-            num_clusters=8,
-        )
+        problem = bj.Problem(few, family="gaussian", smoothing=smoothing)
+        return leave_one_out_log_likelihood(problem, tree, num_clusters=8)
 
     smoothing = bj.normal_reference(few)
     gradient = jax.jit(jax.grad(likelihood))
     repeat("likelihood", lambda: likelihood(smoothing))
     repeat("its gradient", lambda: gradient(smoothing))
-    repeat(
-        "sampled tree",
-        lambda: bj.sample_tree(bj.Problem(few[:40, :3], family="gaussian"), key=0)[1],
-    )
+    small = bj.Problem(few[:40, :3], family="gaussian")
+    repeat("sampled tree", lambda: bj.sample_tree(small, key=0)[1])
 
     start = np.concatenate([np.zeros(3), -np.eye(3).ravel() / 2])
     own = bj.ExponentialFamily(own_gaussian, moments, start)

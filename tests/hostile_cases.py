@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax._problem import precision, resolve, working_copy
+from bregjax._evaluation import build_leaves, working
+from bregjax._problem import Problem
 from bregjax.convex import LogSumExp
 from bregjax.families import ExponentialFamily
 from bregjax.hierarchy._search import take
-from bregjax.hierarchy.tree_costs import leaves_and_codes
 
 Rng = np.random.Generator
 
@@ -141,12 +141,13 @@ def badly_scaled(name: str, x: np.ndarray) -> np.ndarray:
 # --- Greedy ---------------------------------------------------------------------------
 
 
-def leaves_of(x, family, *, smoothing: Any = "auto", weights=None) -> tuple[Any, Any]:
+def leaves_of(x, family, **options) -> tuple[Any, Any]:
     """Cluster model and leaves, in float64."""
-    problem = resolve(x, family, smoothing, weights)
-    with precision(problem):
-        model, leaves, _ = leaves_and_codes(working_copy(problem))
-        return model, leaves
+    with working(Problem(x, family=family, **options)) as problem:
+        return _leaves(problem)
+
+
+_leaves = jax.jit(build_leaves)
 
 
 def greedy(model, leaves, m: int) -> tuple[np.ndarray, np.ndarray]:

@@ -4,18 +4,16 @@ Prints a JSON object: for each family whether all trees are equal, and for a blo
 bounds on each mesh the states' bytes a device and the largest result of a collective.
 """
 
-import functools
 import json
 import re
 import sys
-from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
 import bregjax as bj
-from bregjax._problem import build_leaves, resolve
+from bregjax._evaluation import build_leaves
 from bregjax.hierarchy._windowed import kernels
 from bregjax.hierarchy._windowed.placement import Placement
 from bregjax.hierarchy._windowed.pool import Pool
@@ -28,11 +26,12 @@ def mesh_of(count: int) -> Mesh:
     return Mesh(np.array(jax.devices()[:count]), ("clusters",))
 
 
-def trees_agree(x: np.ndarray, family: str, smoothing: Any = "auto") -> bool:
-    cluster = functools.partial(bj.agglomerate, x, family=family, smoothing=smoothing)
-    alone = cluster(engine="windowed")
+def trees_agree(problem: bj.Problem) -> bool:
+    alone = bj.agglomerate(problem, engine="windowed")
     return all(
-        np.array_equal(cluster(mesh=mesh_of(count)).children, alone.children)
+        np.array_equal(
+            bj.agglomerate(problem, mesh=mesh_of(count)).children, alone.children
+        )
         for count in DEVICES
     )
 
@@ -40,7 +39,7 @@ def trees_agree(x: np.ndarray, family: str, smoothing: Any = "auto") -> bool:
 def block_of_bounds(count: int) -> dict[str, int]:
     """Of the compiled program that screens a block of rows."""
     x = np.random.default_rng(0).normal(size=(ROWS, COLUMNS)).astype(np.float32)
-    model, leaves = build_leaves(resolve(x, "ward", None, None))
+    model, leaves = build_leaves(bj.Problem(x, family="ward"))
     placement = Placement(mesh_of(count))
     pool = Pool(model, kernels.screen(model, leaves), leaves, ROWS, placement)
     shapes = pool.shapes
@@ -85,10 +84,13 @@ if __name__ == "__main__":
         "poisson": rng.gamma(0.5, size=(131, 3)),
         "gaussian": normal,
     }
-    agree = {family: trees_agree(x, family) for family, x in data.items()}
+    agree = {
+        family: trees_agree(bj.Problem(x, family=family)) for family, x in data.items()
+    }
     ties = np.repeat(rng.normal(size=(5, 2)), 20, axis=0)
-    agree["duplicates"] = trees_agree(ties, "ward")
+    agree["duplicates"] = trees_agree(bj.Problem(ties, family="ward"))
     # By QR decompositions, which lock up where two devices of a CPU make them.
-    agree["narrow"] = trees_agree(normal[:40], "gaussian", bj.blur(1e-6))
+    narrow = bj.Problem(normal[:40], family="gaussian", smoothing=bj.blur(1e-6))
+    agree["narrow"] = trees_agree(narrow)
     blocks = {str(count): block_of_bounds(count) for count in DEVICES}
     sys.stdout.write(json.dumps({"agree": agree, "blocks": blocks}))

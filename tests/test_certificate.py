@@ -75,9 +75,9 @@ def poisson_cost(x, tree, *nodes):
 @pytest.mark.parametrize("name", ALL)
 def test_greedy_trees_are_certified(name, rng):
     case = ORDINARY[name]
-    x = case.rows(rng, M)
-    tree = agglomerate(x, family=case.family, engine="windowed")
-    found = certify(Problem(x, family=case.family), tree)
+    problem = Problem(case.rows(rng, M), family=case.family)
+    tree = agglomerate(problem, engine="windowed")
+    found = certify(problem, tree)
     assert found.excess <= 1e-12 * tree.merge_costs.max()
     assert found.holds(1e-9)
     assert found.num_pairs == (M - 1) ** 2
@@ -85,11 +85,11 @@ def test_greedy_trees_are_certified(name, rng):
 
 def test_the_order_of_merges_counts():
     """By hand: pairs at distance 1 and 2, the dearer merged first; Δ = 1/4 and 1."""
-    x = np.array([[0.0], [1.0], [10.0], [12.0]])
-    right = certify(Problem(x, family="ward"), [[0, 1], [2, 3], [4, 5]])
+    problem = Problem([[0.0], [1.0], [10.0], [12.0]], family="ward")
+    right = certify(problem, [[0, 1], [2, 3], [4, 5]])
     assert right.holds()
     assert right.pair is None
-    wrong = certify(Problem(x, family="ward"), [[2, 3], [0, 1], [4, 5]])
+    wrong = certify(problem, [[2, 3], [0, 1], [4, 5]])
     np.testing.assert_allclose([wrong.excess, wrong.relative], 0.75)
     assert wrong.pair in ((0, 1), (1, 0))
     assert wrong.holds(0.75)
@@ -97,11 +97,11 @@ def test_the_order_of_merges_counts():
 
 
 def test_inversions_are_no_fault():
-    """cases.md 27."""
-    x = np.array([[5, 0], [0, 7], [11, 9]])
-    tree = agglomerate(x, family="poisson")
+    """Counts whose second merge costs less than the first: 7.39, then 6.86."""
+    problem = Problem([[5, 0], [0, 7], [11, 9]], family="poisson")
+    tree = agglomerate(problem)
     assert tree.num_inversions() == 1
-    found = certify(Problem(x, family="poisson"), tree)
+    found = certify(problem, tree)
     assert (found.excess, found.pair) == (0, None)
     assert found.holds(1e-15)
 
@@ -125,43 +125,38 @@ def _whole(high):
     ],
 )
 def test_ties_may_be_broken_in_any_way(family, x, engine):
-    tree = agglomerate(x, family=family, engine=engine)
-    found = certify(Problem(x, family=family), tree)
+    problem = Problem(x, family=family)
+    found = certify(problem, agglomerate(problem, engine=engine))
     assert found.relative <= 1e-10
     assert found.holds(1e-10)
 
 
 def test_a_sample_of_nodes(rng):
-    x = rng.gamma(2.0, size=(M, 2))
-    tree = random_tree(rng, M)
-    options = {"x": x, "family": "poisson"}
-    whole = certify(Problem(**options), tree.children)
-    parts = [
-        certify(Problem(**options), tree.children, sample=7, key=s) for s in range(60)
-    ]
+    problem = Problem(rng.gamma(2.0, size=(M, 2)), family="poisson")
+    children = random_tree(rng, M).children
+    whole = certify(problem, children)
+    parts = [certify(problem, children, sample=7, key=s) for s in range(60)]
     assert all(part.excess <= whole.excess for part in parts)
     assert max(part.excess for part in parts) == whole.excess
     assert len({part.excess for part in parts}) > 5
     assert all(7 <= part.num_pairs < whole.num_pairs for part in parts)
     mean = np.mean([part.num_pairs for part in parts])
     assert abs(mean / whole.num_pairs - 7 / (2 * M - 2)) < 0.05
-    assert certify(Problem(**options), tree.children, sample=7, key=3) == parts[3]
-    assert certify(Problem(**options), tree.children, sample=10 * M) == whole
+    assert certify(problem, children, sample=7, key=3) == parts[3]
+    assert certify(problem, children, sample=10 * M) == whole
 
 
 def test_the_costs_of_a_tree_are_checked_by_their_sum(rng):
     x = rng.gamma(2.0, size=(M, 2))
     weights = rng.uniform(1, 5, M)
-    tree = agglomerate(x, family="exponential", weights=weights)
-    found = certify(Problem(x, family="exponential", weights=weights), tree)
-    whole = cluster_cost(
-        Problem(x, family="exponential", weights=weights, smoothing=None)
-    )
-    np.testing.assert_allclose(found.cost_of_all, whole, rtol=1e-12)
+    problem = Problem(x, family="exponential", weights=weights)
+    tree = agglomerate(problem)
+    found = certify(problem, tree)
+    np.testing.assert_allclose(found.cost_of_all, cluster_cost(problem), rtol=1e-12)
     np.testing.assert_allclose(found.sum_of_costs, tree.merge_costs.sum(), rtol=1e-15)
     assert found.holds(1e-12)
     false = Dendrogram(tree.children, tree.merge_costs * (1 + 1e-6), weights)
-    found = certify(Problem(x, family="exponential", weights=weights), false)
+    found = certify(problem, false)
     np.testing.assert_allclose(found.sum_error, 1e-6, rtol=1e-6)
     assert not found.holds()
     assert found.excess == 0
@@ -182,9 +177,9 @@ def test_few_points_and_equal_ones():
 
 def test_chunks_of_steps_leave_no_pair_out(rng):
     """More steps than one chunk; one wrong merge late and one early are both found."""
-    x = rng.normal(size=(700, 2))
-    tree = agglomerate(x, family="ward")
-    assert certify(Problem(x, family="ward"), tree).holds(1e-12)
+    problem = Problem(rng.normal(size=(700, 2)), family="ward")
+    tree = agglomerate(problem)
+    assert certify(problem, tree).holds(1e-12)
     for step in (3, 300, 600):
         children = tree.children.copy()
         swapped = children[[step + 1, step]]
@@ -194,22 +189,22 @@ def test_chunks_of_steps_leave_no_pair_out(rng):
         children[[step, step + 1]] = swapped
         later = children[step + 2 :]
         children[step + 2 :] = np.vectorize(lambda n, r=renamed: r.get(n, n))(later)
-        found = certify(Problem(x, family="ward"), children)
+        found = certify(problem, children)
         gap = tree.merge_costs[step + 1] - tree.merge_costs[step]
         np.testing.assert_allclose(found.excess, gap, rtol=1e-6)
 
 
 def test_errors(rng):
-    x = rng.normal(size=(4, 2))
+    problem = Problem(rng.normal(size=(4, 2)), family="ward")
     children = np.array([[0, 1], [2, 3], [4, 5]])
     with pytest.raises(ValueError, match=r"3 merges for the 4 rows.*\(2, 2\)"):
-        certify(Problem(x, family="ward"), children[:2])
+        certify(problem, children[:2])
     with pytest.raises(ValueError, match="`tree` must hold the merges.*row 1 merges"):
-        certify(Problem(x, family="ward"), [[0, 1], [1, 2], [4, 5]])
+        certify(problem, [[0, 1], [1, 2], [4, 5]])
     with pytest.raises(ValueError, match="`sample` must be positive.*got 0"):
-        certify(Problem(x, family="ward"), children, sample=0)
+        certify(problem, children, sample=0)
     with pytest.raises(ValueError, match="outside jit"):
-        jax.jit(lambda x: certify(Problem(x, family="ward"), children).excess)(x)
+        jax.jit(lambda p: certify(p, children).excess)(problem)
     with pytest.raises(ValueError, match="smoothing|adding"):
         certify(Problem(np.zeros((4, 2)), family="exponential"), children)
 
@@ -242,9 +237,8 @@ def _rows(family, rng, m):
 def test_many_points(family, rng):
     """`benchmarks/certificates.py` has larger ones."""
     m = 1500
-    x = _rows(family, rng, m)
-    tree = agglomerate(x, family=family, engine="windowed")
-    found = certify(Problem(x, family=family), tree)
+    problem = Problem(_rows(family, rng, m), family=family)
+    found = certify(problem, agglomerate(problem, engine="windowed"))
     assert found.num_pairs == (m - 1) ** 2
     assert found.relative <= 1e-9
     assert found.sum_error <= 1e-10
@@ -252,9 +246,8 @@ def test_many_points(family, rng):
 
 @pytest.mark.slow
 def test_very_many_points(rng):
-    x = _rows("ward", rng, 10_000)
-    tree = agglomerate(x, family="ward")
-    found = certify(Problem(x, family="ward"), tree)
+    problem = Problem(_rows("ward", rng, 10_000), family="ward")
+    found = certify(problem, agglomerate(problem))
     assert found.num_pairs == 9_999**2
     assert found.relative <= 1e-9
     assert found.sum_error <= 1e-11

@@ -351,7 +351,7 @@ def test_gradients_at_zero_counts(kind, x64):
 
 
 def test_pseudo_count_keeps_gradients_finite(x64):
-    """A count of 0 with a pseudo-count a on each: case 5 of the field's list."""
+    """A count of 0 with a pseudo-count a on each: by hand."""
     model = Poisson(1).cluster_model()
     cost = lambda a: _pair_cost(model, jnp.array([[0.0], [6.0]]) + a)
     value, slope = jax.value_and_grad(cost)(0.5)

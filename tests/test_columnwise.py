@@ -53,8 +53,9 @@ def test_normal_columns_are_the_built_in(rng):
     same = bj.agglomerate(x, family="diagonal_gaussian", smoothing=bj.blur(H))
     np.testing.assert_array_equal(tree.children, same.children)
     np.testing.assert_allclose(tree.merge_costs, same.merge_costs, rtol=1e-11)
-    assert bj.certify(bj.Problem(x, family=family), tree).holds(1e-10)
-    costs = bj.replay(bj.Problem(x, family=family), tree)
+    problem = bj.Problem(x, family=family)
+    assert bj.certify(problem, tree).holds(1e-10)
+    costs = bj.replay(problem, tree)
     np.testing.assert_allclose(costs, tree.merge_costs, rtol=1e-10)
 
 

@@ -341,7 +341,6 @@ def test_derivatives_by_the_leaves_of_a_function(x64):
 
 
 def test_log_sum_exp_of_large_parameters_is_finite_with_its_gradient(dtype):
-    # cases.md, row 67.
     x = np.array([800, 810, 0], dtype)
     assert float(LogSumExp()(x)) == pytest.approx(810.0000454, rel=1e-6)
     for gradient in (LogSumExp().gradient(x), jax.grad(LogSumExp())(x)):

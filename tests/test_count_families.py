@@ -99,9 +99,7 @@ def test_derivatives_by_the_dispersion(x64):
     x = np.array([[0.0, 3.0], [4.0, 0.0], [2.0, 50.0]])
 
     def cost(r):
-        return bj.cluster_cost(
-            bj.Problem(x, family=NegativeBinomial(r), smoothing=None)
-        )
+        return bj.cluster_cost(bj.Problem(x, family=NegativeBinomial(r)))
 
     def density(r):
         family = NegativeBinomial(r, dim=2)
@@ -138,7 +136,7 @@ def test_gradients_at_zero_counts_are_limits_and_never_nan(x64):
 def test_merge_cost_of_counts_is_the_likelihood_lost(x64):
     x = np.array([[0.0], [3.0], [11.0]])
     r = 1.3
-    cost = bj.cluster_cost(bj.Problem(x, family=NegativeBinomial(r), smoothing=None))
+    cost = bj.cluster_cost(bj.Problem(x, family=NegativeBinomial(r)))
     of_mean = lambda mean: stats.nbinom(r, r / (r + mean))
     own = sum(of_mean(max(row, 1e-300)).logpmf(row) for row in x[:, 0])
     lost = own - of_mean(x.mean()).logpmf(x[:, 0]).sum()

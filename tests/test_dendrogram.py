@@ -68,7 +68,7 @@ def test_cut_gives_the_number_asked_where_costs_invert():
 
 
 def test_cut_gives_the_number_asked_where_costs_are_zero():
-    tree = tree_of([[0, 1], [2, 3]], [0, 3.48522802])  # row 29, counts 2, 2, 9
+    tree = tree_of([[0, 1], [2, 3]], [0, 3.48522802])  # of counts 2, 2, 9
     np.testing.assert_array_equal(tree.cut(num_clusters=3), [0, 1, 2])
     np.testing.assert_array_equal(tree.cut(num_clusters=2), [0, 0, 1])
 

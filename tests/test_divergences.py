@@ -66,7 +66,7 @@ def test_kullback_leibler_and_itakura_saito(rng, dtype):
 
 
 def test_kullback_leibler_with_zeros(dtype):
-    # cases.md, row 1: 0 log 0 = 0, and a reference of 0 costs +inf.
+    # 0 log 0 = 0, and a reference of 0 costs +inf.
     x, y = np.array([0.4, 0, 0.6], dtype), np.array([0.45, 0, 0.55], dtype)
     for f in (NegativeEntropy(), SimplexEntropy()):
         value = bregman_divergence(f, x, y)
@@ -93,14 +93,14 @@ def test_the_derivative_is_taken_towards_y_minus_x(dtype):
 
 
 def test_spherical_costs_far_from_the_origin(dtype):
-    # cases.md, row 15, in the differences that float32 can hold.
+    # In differences that float32 can hold.
     x = np.array([[10000], [10000.5], [10001], [10010]], dtype)
     values = bregman_divergence(SquaredNorm(), x, x[:1])
     np.testing.assert_array_equal(values, [0, 0.125, 0.5, 50])
 
 
 def test_near_points_keep_their_digits(dtype):
-    # cases.md, row 13: a plain difference of terms rounds this to nothing.
+    # A plain difference of terms rounds this to nothing.
     p, q = np.array([0.3325, 0.6675], dtype), np.array([0.33251, 0.66749], dtype)
     middle = (p + q) / 2
     cost = bregman_divergence(NegativeEntropy(), np.stack([p, q]), middle).sum()
@@ -325,7 +325,7 @@ def test_gradients_by_the_reference_at_zeros_of_the_point(dtype):
 
 
 def test_poisson_pair_with_a_pseudo_count(dtype):
-    # cases.md, row 5: value and derivative at 0.5, the value and −inf at 0.
+    # Counts 0 and 6 with a added: value and slope at 0.5, the value and −inf at 0.
     def cost(a):
         parts = jnp.stack([a, a + 6])[:, None]
         return bregman_information(NegativeEntropy(-1.0), parts)

@@ -174,8 +174,7 @@ def test_own_gaussians_are_the_built_in(rng):
     slow = agglomerate(x[:12], family=family, engine="recompute")
     fast = agglomerate(x[:12], family=family, engine="matrix")
     np.testing.assert_array_equal(slow.children, fast.children)
-    certificate = certify(Problem(x, family=family), tree)
-    assert certificate.holds(1e-10)
+    assert certify(Problem(x, family=family), tree).holds(1e-10)
 
 
 def test_own_counts_with_zeros(rng):
@@ -236,11 +235,12 @@ def test_rare_events_of_large_weight(scale, rng):
     x = scale * rng.gamma(0.7, size=(80, 1))
     weights = np.full(80, 1 / scale)
     own = ExponentialFamily(sum_exp, identity, np.zeros(1), separable=True)
+    problem = Problem(x, family="poisson", weights=weights)
     for engine in ("matrix", "windowed"):
         tree = agglomerate(x, family=own, weights=weights, engine=engine)
-        same = replay(Problem(x, family="poisson", weights=weights), tree)
+        same = replay(problem, tree)
         np.testing.assert_allclose(tree.merge_costs, same, rtol=1e-9, atol=1e-13)
-        assert certify(Problem(x, family="poisson", weights=weights), tree).holds(1e-9)
+        assert certify(problem, tree).holds(1e-9)
 
 
 @pytest.mark.parametrize("engine", ["matrix", "recompute", "windowed"])

@@ -120,7 +120,7 @@ def test_trees_that_invert(rng):
 
 
 def test_an_inversion_keeps_its_costs():
-    """cases.md 27."""
+    """The second merge costs less than the first."""
     tree = agglomerate(np.array([[5, 0], [0, 7], [11, 9]]), family="poisson")
     np.testing.assert_allclose(tree.merge_costs, [7.39129752, 6.86188641], rtol=1e-8)
     labels = tree.cut(num_clusters=2)
@@ -129,7 +129,7 @@ def test_an_inversion_keeps_its_costs():
 
 @pytest.mark.parametrize("engine", ["matrix", "recompute"])
 def test_ties_are_broken_by_lowest_slots(engine):
-    """cases.md 32: heights by hand, the first pair of equal cost merges first."""
+    """Heights by hand; the first pair of equal cost merges first."""
     tree = agglomerate(np.eye(3), family="multinomial", engine=engine)
     np.testing.assert_array_equal(tree.children, [[0, 1], [2, 3]])
     expected = [2 * np.log(2), 3 * np.log(3) - 2 * np.log(2)]
@@ -168,7 +168,7 @@ def test_ward_is_scipy(rng):
     ],
 )
 def test_heights_by_hand(family, x, heights):
-    """cases.md 1, 3, 19, 29, 51; every number type gives the same."""
+    """Zeros, equal rows, large counts: every number type gives the same."""
     for dtype in (np.float64, np.float32, np.int32, np.int64, np.uint16):
         values = np.array(x)
         if not np.array_equal(values, values.astype(dtype)):
@@ -178,7 +178,6 @@ def test_heights_by_hand(family, x, heights):
 
 
 def test_weights_are_repeated_rows():
-    """cases.md 43."""
     x = np.array([1.0, 4.0, 10.0])
     tree = agglomerate(x, family="poisson", weights=[3, 1, 2])
     np.testing.assert_allclose(tree.merge_costs, [1.62786693, 9.35892266], rtol=1e-8)
@@ -192,7 +191,7 @@ def test_weights_are_repeated_rows():
 
 @pytest.mark.parametrize("epsilon", [0.01, 1e-6])
 def test_collapsed_gaussian_points(epsilon):
-    """cases.md 9: three equal points and another, with an additive ridge."""
+    """Three equal points and another, with an additive ridge."""
     x = np.array([[0.0, 0.0]] * 3 + [[4.0, 1.0]])
     tree = agglomerate(x, family="gaussian", smoothing=blur(np.sqrt(epsilon)))
     expected = [0, 0, 2 * np.log1p(3.1875 / epsilon)]
@@ -200,7 +199,7 @@ def test_collapsed_gaussian_points(epsilon):
 
 
 def test_fewer_points_than_dimensions(rng):
-    """cases.md 11: heights add up to the cost of everything in one cluster."""
+    """Heights add up to the cost of everything in one cluster."""
     x = rng.normal(size=(6, 10))
     epsilon = 0.1
     tree = agglomerate(x, family="gaussian", smoothing=blur(np.sqrt(epsilon)))
@@ -213,7 +212,7 @@ def test_fewer_points_than_dimensions(rng):
 
 @pytest.mark.parametrize("family", ["ward", "diagonal_gaussian"])
 def test_offsets_change_nothing(family):
-    """cases.md 15: float32 values near 10,000."""
+    """Values in float32 near 10,000."""
     small = np.array([0, 0.5, 1, 10], dtype=np.float32)[:, None]
     near = agglomerate(small, family=family, smoothing=_unit_blur(family))
     far = agglomerate(small + 10000, family=family, smoothing=_unit_blur(family))
@@ -228,7 +227,7 @@ def _unit_blur(family):
 
 
 def test_near_equal_multinomials(dtype):
-    """cases.md 13, under the caller's precision as well."""
+    """Also inside jit, in the caller's precision."""
     rows = np.array([[0.3325, 0.6675], [0.33251, 0.66749]])
     expected = 0.25e-10 * (1 / 0.3325 + 1 / 0.6675)
     eager = agglomerate(rows, family="multinomial").merge_costs[0]
@@ -247,7 +246,7 @@ def test_near_equal_multinomials(dtype):
 
 
 def test_counts_beyond_float32():
-    """cases.md 17: eager calls compute in float64 whatever the mode."""
+    """Eager calls compute in float64 whatever the mode."""
     tree = agglomerate(np.array([16777216, 16777217]), family="poisson")
     np.testing.assert_allclose(tree.merge_costs, [1.49011608e-8], rtol=1e-2)
     assert tree.merge_costs.dtype == np.float64
@@ -299,7 +298,7 @@ def test_jit_and_vmap_give_the_eager_tree(rng):
 
 
 def test_sizes_share_compilations(caplog):
-    """cases.md 53: eight size classes an octave, and nothing new the second time."""
+    """Eight size classes an octave, and nothing new the second time."""
     rng = np.random.default_rng(0)
     data = {m: rng.normal(size=(m, 2)) for m in range(100, 111)}
 
@@ -383,7 +382,6 @@ def test_heights_telescope(rng):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_bad_values_are_named(bad):
-    """cases.md 35."""
     x = np.ones((8, 2))
     x[5, 1] = bad
     with pytest.raises(ValueError, match=r"`x` must be finite; got .* row 5, column 1"):
@@ -433,13 +431,11 @@ def test_bad_values_are_named(bad):
     ],
 )
 def test_errors(x, options, message):
-    """cases.md 35, 39."""
     with pytest.raises(ValueError, match=message):
         agglomerate(x, **options)
 
 
 def test_sparse_data_are_refused_with_their_dense_size():
-    """cases.md 23."""
     x = scipy.sparse.csr_matrix((2000, 20000))
     with pytest.raises(
         TypeError, match=r"sparse csr_matrix of 2,000 × 20,000.*0.30 GiB"
@@ -461,7 +457,7 @@ def test_wrong_kinds():
 
 
 def test_memory_is_checked_before_work():
-    """cases.md 21: the message names rows and GiB."""
+    """The message names rows and GiB."""
     with pytest.raises(ValueError, match=r"GiB for 400,000 points .* points fit.*wind"):
         check_memory("matrix", 400_000, 2, 2, 8)
     with pytest.raises(ValueError, match='"recompute" needs .* fit'):

@@ -63,14 +63,14 @@ def test_modules_with_functions_in_them_are_parameters(x64):
     np.testing.assert_allclose(tree.merge_costs, poisson.merge_costs / 2, rtol=1e-10)
 
     def total(weight):
-        costs = replay(Problem(X, family=_family(weight), smoothing=None), tree)
+        costs = replay(Problem(X, family=_family(weight)), tree)
         return costs.sum()
 
     # Σ μ log(rμ/rc) does not depend on r at all.
     slope = jax.grad(total)(jnp.array(2.0))
     assert abs(slope) < 1e-9
     scaled = lambda weight: jnp.sum(
-        replay(Problem(X * weight, family=_family(weight), smoothing=None), tree)
+        replay(Problem(X * weight, family=_family(weight)), tree)
     )
     np.testing.assert_allclose(jax.grad(scaled)(2.0), tree.merge_costs.sum(), rtol=1e-8)
 

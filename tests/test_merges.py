@@ -177,8 +177,6 @@ def test_reverse_mode_keeps_no_copy_a_merge(rng, x64):
 
 def test_an_inverted_tree_of_counts(rng):
     """Costs of the tree are those that the engine found, merge by merge."""
-    x = rng.poisson(2.0, size=(40, 5)).astype(float)
-    tree = agglomerate(x, family="poisson")
-    np.testing.assert_allclose(
-        replay(Problem(x, family="poisson"), tree), tree.merge_costs, rtol=1e-12
-    )
+    problem = Problem(rng.poisson(2.0, size=(40, 5)), family="poisson")
+    tree = agglomerate(problem)
+    np.testing.assert_allclose(replay(problem, tree), tree.merge_costs, rtol=1e-12)

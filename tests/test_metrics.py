@@ -46,7 +46,7 @@ def test_against_the_definition(seed):
 
 
 def closed_form(num_leaves, num_first):
-    """Row 71 of the cases: a chain, its first leaves one class, the rest another."""
+    """Of a chain whose first leaves are of one class, the rest of another."""
     n, m = num_leaves, num_first
     mixed = sum(Fraction((j - m) * (j - m + 1), j + 1) for j in range(m + 1, n))
     pairs = m * (m - 1) // 2 + (n - m) * (n - m - 1) // 2

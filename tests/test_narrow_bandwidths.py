@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
-from trees import merge_cost_of
+from trees import bandwidth_of, merge_cost_of
 
 import bregjax as bj
 from bregjax._checks import values_behind
@@ -20,8 +20,7 @@ from bregjax.clusters.rooted_gaussian import RootedGaussianModel
 ROWS = np.random.default_rng(0).normal(size=(8, 3))
 ORDER = np.arange(7, 0, -1.0)
 
-agglomerate = functools.partial(bj.agglomerate, family="gaussian")
-replay = functools.partial(bj.replay, family="gaussian")
+gaussians = functools.partial(bj.Problem, family="gaussian")
 
 
 def exact_costs(x, children, h) -> list:
@@ -69,15 +68,12 @@ def exact_slope(x, children, h) -> float:
 @pytest.mark.parametrize("h", [1e-2, 1e-4, 1e-6, 1e-7, 2e-8])
 def test_costs_of_narrow_bandwidths(h):
     """Off by 3e-4 nats at 1e-6 and by 1.65 at 2e-8 without roots."""
-    tree = agglomerate(ROWS, smoothing=bj.blur(h))
+    problem = gaussians(ROWS, smoothing=bj.blur(h))
+    tree = bj.agglomerate(problem)
     expected = np.array(exact_costs(ROWS, tree.children, h), float)
     np.testing.assert_allclose(tree.merge_costs, expected, rtol=1e-9)
-    costs = replay(tree, ROWS, smoothing=bj.blur(h))
-    np.testing.assert_allclose(costs, expected, rtol=1e-9)
-    certificate = bj.certify(
-        bj.Problem(ROWS, family="gaussian", smoothing=bj.blur(h)), tree
-    )
-    assert certificate.holds()
+    np.testing.assert_allclose(bj.replay(problem, tree), expected, rtol=1e-9)
+    assert bj.certify(problem, tree).holds()
 
 
 def test_a_flat_cluster_takes_in_others():
@@ -85,7 +81,7 @@ def test_a_flat_cluster_takes_in_others():
     x = np.random.default_rng(1).normal(size=(14, 3)) @ np.diag([1, 1, 0.0])
     x[0, 2] = 1e-3
     h = 1e-7
-    tree = agglomerate(x, smoothing=bj.blur(h))
+    tree = bj.agglomerate(gaussians(x, smoothing=bj.blur(h)))
     expected = np.array(exact_costs(x, tree.children, h), float)
     np.testing.assert_allclose(tree.merge_costs, expected, rtol=1e-9)
 
@@ -93,13 +89,10 @@ def test_a_flat_cluster_takes_in_others():
 @pytest.mark.parametrize("engine", ["matrix", "windowed", "recompute"])
 def test_engines_agree(engine):
     x = np.random.default_rng(2).normal(size=(40, 3))
-    smoothing = bj.blur(1e-6)
-    tree = agglomerate(x, smoothing=smoothing, engine=engine)
-    assert bj.certify(
-        bj.Problem(x, family="gaussian", smoothing=smoothing), tree
-    ).holds()
-    other = agglomerate(x, smoothing=smoothing)
-    np.testing.assert_array_equal(tree.children, other.children)
+    problem = gaussians(x, smoothing=bj.blur(1e-6))
+    tree = bj.agglomerate(problem, engine=engine)
+    assert bj.certify(problem, tree).holds()
+    np.testing.assert_array_equal(tree.children, bj.agglomerate(problem).children)
 
 
 def test_roots_change_no_cost_where_none_are_needed(rng):
@@ -147,10 +140,11 @@ def test_bounds_are_below_costs(rng):
 @pytest.mark.parametrize("x64", [True, False])
 @pytest.mark.parametrize("h", [1e-1, 1e-3])
 def test_derivatives_by_bandwidth(h, x64):
+    problem = gaussians(ROWS, smoothing=bj.blur(h))
+    tree = bj.agglomerate(problem)
     with jax.enable_x64(x64):
-        tree = agglomerate(ROWS, smoothing=bj.blur(h))
-        loss = lambda h: ORDER @ replay(tree, ROWS, smoothing=bj.blur(h))
-        slope = jax.grad(loss)(jnp.asarray(h))
+        at = lambda h: problem.replace(smoothing=bj.blur(h))
+        slope = jax.grad(lambda h: ORDER @ bj.replay(at(h), tree))(jnp.asarray(h))
     expected = exact_slope(ROWS, tree.children, h)
     np.testing.assert_allclose(slope, expected, rtol=1e-9 if x64 else 1e-4)
 
@@ -158,29 +152,27 @@ def test_derivatives_by_bandwidth(h, x64):
 def test_derivatives_of_narrow_bandwidths():
     """What `grad` follows is known too, so that it has roots where these matter."""
     h = 1e-6
+    problem = gaussians(ROWS, smoothing=bj.blur(h))
+    tree = bj.agglomerate(problem)
     with jax.enable_x64(True):
-        tree = agglomerate(ROWS, smoothing=bj.blur(h))
-        loss = lambda h: ORDER @ replay(tree, ROWS, smoothing=bj.blur(h))
-        slope = jax.grad(loss)(h)
+        at = lambda h: problem.replace(smoothing=bj.blur(h))
+        slope = jax.grad(lambda h: ORDER @ bj.replay(at(h), tree))(h)
     np.testing.assert_allclose(slope, exact_slope(ROWS, tree.children, h), rtol=1e-9)
 
 
 def test_derivatives_with_and_without_roots():
+    tree = bj.agglomerate(gaussians(ROWS, smoothing=bj.blur(0.1)))
     with jax.enable_x64(True):
-        tree = agglomerate(ROWS, smoothing=bj.blur(0.1))
 
         def loss(arguments, roots):
             x, h, weights = arguments
-            costs = bj.replay(
-                bj.Problem(
-                    x,
-                    family=bj.Gaussian(roots=roots),
-                    smoothing=bj.blur(h),
-                    weights=weights,
-                ),
-                tree,
+            problem = bj.Problem(
+                x,
+                family=bj.Gaussian(roots=roots),
+                smoothing=bj.blur(h),
+                weights=weights,
             )
-            return ORDER @ costs
+            return ORDER @ bj.replay(problem, tree)
 
         at = (jnp.asarray(ROWS), jnp.asarray(0.1), jnp.linspace(1, 2, 8))
         plain, rooted = (jax.grad(loss)(at, roots) for roots in (False, True))
@@ -233,24 +225,23 @@ def test_two_clusters_that_lie_far_apart():
 
 def test_too_narrow_a_bandwidth_is_refused():
     with pytest.raises(ValueError, match="bandwidth of 1e-10 in column 0, whose"):
-        agglomerate(ROWS, smoothing=bj.blur(1e-10))
+        gaussians(ROWS, smoothing=bj.blur(1e-10))
     with pytest.raises(ValueError, match=r"digits of float64\. Take 3\.5e-09 or more"):
-        agglomerate(ROWS, smoothing=bj.blur([1e-10, 1.0, 1.0]))
-    agglomerate(ROWS, smoothing=bj.blur(3.5e-9))
+        gaussians(ROWS, smoothing=bj.blur([1e-10, 1.0, 1.0]))
+    bj.agglomerate(gaussians(ROWS, smoothing=bj.blur(3.5e-9)))
 
 
 def test_in_single_precision_less_is_too_narrow():
+    problem = gaussians(ROWS, smoothing=bj.blur(1e-5))
+    tree = bj.agglomerate(problem)
+    at = lambda h: problem.replace(smoothing=bj.blur(h))
     with jax.enable_x64(False), pytest.raises(ValueError, match="digits of float32"):
-        jax.grad(
-            lambda h: replay(
-                agglomerate(ROWS, smoothing=bj.blur(1e-5)), ROWS, smoothing=bj.blur(h)
-            ).sum()
-        )(1e-5)
+        jax.grad(lambda h: bj.replay(at(h), tree).sum())(1e-5)
 
 
 def test_constant_columns_have_no_range(rng):
     x = np.column_stack([rng.normal(size=(12, 2)), np.ones(12)])
-    agglomerate(x, smoothing=bj.blur(1e-12 * np.ones(3) + [1, 1, 0]))
+    bj.agglomerate(gaussians(x, smoothing=bj.blur(1e-12 * np.ones(3) + [1, 1, 0])))
 
 
 def _center(scale):
@@ -269,7 +260,7 @@ SMOOTHINGS = {
 def test_every_smoothing_keeps_roots(kind):
     """Leaves of singular covariances but for 1e-7: Σ itself has lost that."""
     smoothing = SMOOTHINGS[kind](1e-7)
-    tree = agglomerate(ROWS, smoothing=smoothing)
+    tree = bj.agglomerate(gaussians(ROWS, smoothing=smoothing))
     with mp.workdps(60):
         leaves = [_smoothed(kind, [mp.mpf(v) for v in row], 1e-7) for row in ROWS]
         expected = np.array(_costs_of(leaves, tree.children), float)
@@ -311,48 +302,41 @@ def test_what_the_user_says_of_roots_is_done():
     for roots in (True, False):
         family = bj.Gaussian(3, roots=roots)
         assert family.suited_to(jnp.asarray(ROWS), bj.blur(1e-12), None) == family
+    tree = bj.agglomerate(gaussians(ROWS, smoothing=bj.blur(1e-6)))
+    problem = bj.Problem(ROWS, family=bj.Gaussian(roots=True))
+    at = lambda h: problem.replace(smoothing=bj.blur(h))
     with jax.enable_x64(True):
-        tree = agglomerate(ROWS, smoothing=bj.blur(1e-6))
-        traced = jax.jit(
-            lambda h: bj.replay(
-                bj.Problem(ROWS, family=bj.Gaussian(roots=True), smoothing=bj.blur(h)),
-                tree,
-            )
-        )
+        traced = jax.jit(lambda h: bj.replay(at(h), tree))
         np.testing.assert_allclose(traced(1e-6), tree.merge_costs, rtol=1e-9)
 
 
 def test_a_mesh_implies_the_windowed_engine_also_on_one_device():
     mesh = jax.make_mesh((1,), ("points",))
-    smoothing = bj.blur(1e-6)
-    _, info = agglomerate(ROWS, smoothing=smoothing, mesh=mesh, return_info=True)
+    problem = gaussians(ROWS, smoothing=bj.blur(1e-6))
+    _, info = bj.agglomerate(problem, mesh=mesh, return_info=True)
     assert info.engine == "windowed"
     with pytest.raises(ValueError, match='"windowed" or "auto" with a mesh'):
-        agglomerate(ROWS, smoothing=smoothing, mesh=mesh, engine="matrix")
+        bj.agglomerate(problem, mesh=mesh, engine="matrix")
 
 
 def test_tuning_from_far_below(rng):
     x = np.concatenate([rng.normal(size=(20, 2)), 0.3 * rng.normal(size=(20, 2)) + 3])
-    found = bj.tune_smoothing(
-        bj.Problem(x, family="gaussian", smoothing=bj.blur(1e-7)), num_clusters=2
-    )
-    assert 1e-2 < found.problem.smoothing.bandwidth < 1
-    certificate = bj.certify(
-        bj.Problem(x, family="gaussian", smoothing=found.problem.smoothing), found.tree
-    )
-    assert certificate.holds()
+    problem = gaussians(x, smoothing=bj.blur(1e-7))
+    found = bj.tune_smoothing(problem, num_clusters=2)
+    assert 1e-2 < bandwidth_of(found) < 1
+    assert bj.certify(found.problem, found.tree).holds()
 
 
 def test_floors_of_bandwidths_go_by_column(rng):
     """Units of 1e9 in one column are no floor for another."""
     x = np.concatenate([rng.normal(size=(20, 2)), 0.3 * rng.normal(size=(20, 2)) + 3])
     units = np.array([1, 1e9])
-    tune = functools.partial(bj.tune_smoothing, family="gaussian", num_clusters=2)
+    by_column = lambda y: bj.normal_reference(y, per_coordinate=True)
+    problems = [gaussians(y, smoothing=by_column(y)) for y in (x, x * units)]
     found = [
-        tune(y, smoothing=bj.normal_reference(y, per_coordinate=True), max_steps=40)
-        for y in (x, x * units)
+        bj.tune_smoothing(problem, num_clusters=2, max_steps=40) for problem in problems
     ]
-    bandwidths = [np.asarray(result.smoothing.bandwidth) for result in found]
+    bandwidths = [np.asarray(bandwidth_of(result)) for result in found]
     np.testing.assert_allclose(bandwidths[0] * units, bandwidths[1], rtol=0.2)
 
 
@@ -360,11 +344,9 @@ def test_tuning_ends_where_digits_do(rng):
     """Of tripled rows the likelihood rises as the amount falls: no error half way."""
     x = np.repeat(rng.normal(size=(8, 2)), 3, axis=0)
     center = Moments(jnp.zeros(2), jnp.eye(2))
+    problem = gaussians(x, smoothing=bj.adding(center, 1e-14))
     with pytest.warns(UserWarning, match="floor"):
-        found = bj.tune_smoothing(
-            bj.Problem(x, family="gaussian", smoothing=bj.adding(center, 1e-14)),
-            num_clusters=2,
-        )
+        found = bj.tune_smoothing(problem, num_clusters=2)
     assert found.result == Result.BOUNDARY
     assert np.isfinite(found.value)
 

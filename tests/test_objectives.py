@@ -1,5 +1,6 @@
 """Likelihoods of cuts and losses: by hand, by SciPy, by brute force; derivatives."""
 
+import functools
 from typing import Any
 
 import jax
@@ -81,6 +82,15 @@ CASES = {
         lambda r: r.wald(2.0, 3.0, size=(M, D)),
     ),
 }
+
+
+def case_of(name, rng):
+    """The problem of a case, and rows drawn as its data are."""
+    family, smoothing, draw = CASES[name]
+    x, rows = draw(rng).astype(float), draw(rng).astype(float)
+    return Problem(x, family=family, smoothing=smoothing), x, rows
+
+
 # Compilation is what these tests take: the other families have the parts of these.
 with_gradients = pytest.mark.parametrize(
     "name",
@@ -167,23 +177,21 @@ by_scipy = pytest.mark.parametrize("name", sorted(set(CASES) - {"gamma"}))
 
 @by_scipy
 def test_likelihoods_against_scipy(name, rng):
-    family, smoothing, draw = CASES[name]
-    x, rows = draw(rng).astype(float), draw(rng).astype(float)
-    options = {"family": family, "smoothing": smoothing}
-    tree = agglomerate(x, **options)
+    problem, x, rows = case_of(name, rng)
+    tree = agglomerate(problem)
     labels = tree.cut(num_clusters=K)
-    got = held_out_log_likelihood(Problem(x, **options), tree, rows, num_clusters=K)
+    got = held_out_log_likelihood(problem, tree, rows, num_clusters=K)
     expected = mixture_by_scipy(name, x, rows, labels).sum()
     np.testing.assert_allclose(got, expected, rtol=1e-10)
     for k in (1, K, M) if name == "gaussian" else (K,):
         labels = tree.cut(num_clusters=k)
-        got = leave_one_out_log_likelihood(Problem(x, **options), tree, num_clusters=k)
+        got = leave_one_out_log_likelihood(problem, tree, num_clusters=k)
         expected = sum(
             mixture_by_scipy(name, x, x[i : i + 1], labels, left_out=i)[0]
             for i in range(M)
         )
         np.testing.assert_allclose(got, expected, rtol=1e-9)
-    shares = soft_assignments(Problem(x, **options), tree, rows, num_clusters=K)
+    shares = soft_assignments(problem, tree, rows, num_clusters=K)
     np.testing.assert_allclose(shares.sum(1), 1, rtol=1e-12)
     log_parts = np.stack(
         [
@@ -206,59 +214,40 @@ def test_gradients(name, rng, x64):
     x = draw(rng).astype(float)
     if name in ("poisson", "multinomial"):
         x = x + 0.25
-    options = {"family": family, "smoothing": smoothing}
-    tree = agglomerate(x, **options)
-    if smoothing == "auto":
-        smoothing = family.for_data(x).default_smoothing(x, None)
-    weights = jnp.asarray(rng.uniform(1, 2, M))
+    tree = agglomerate(x, family=family, smoothing=smoothing)
+    weights = rng.uniform(1, 2, M)
     children = jnp.asarray(tree.children)
     mixed = jnp.asarray(rng.normal(size=(M, 4)))
 
     @jax.jit
-    def loss(x, weights, leaves):
-        model, map_ = leaves
-        options = {"family": model, "smoothing": map_, "weights": weights}
-        one = leave_one_out_log_likelihood(
-            Problem(x, **options), children, num_clusters=K
-        )
-        two = held_out_log_likelihood(
-            Problem(x, **options), children, x, num_clusters=K
-        )
-        features = dendrogram_features(Problem(x, **options), children, num_features=4)
-        shares = soft_assignments(
-            Problem(x, **options), children, num_clusters=K, temperature=2.0
-        )
+    def loss(problem):
+        one = leave_one_out_log_likelihood(problem, children, num_clusters=K)
+        two = held_out_log_likelihood(problem, children, problem.x, num_clusters=K)
+        features = dendrogram_features(problem, children, num_features=4)
+        shares = soft_assignments(problem, children, num_clusters=K, temperature=2.0)
         return (
             one + 0.3 * two + jnp.vdot(mixed, features) + jnp.vdot(mixed[:, :K], shares)
         )
 
-    leaves = (family, smoothing)
-    gradients = jax.jit(jax.grad(loss, (0, 1, 2), allow_int=True))(
-        jnp.asarray(x), weights, leaves
-    )
-    tolerance: Any = {"rtol": 2e-5, "atol": 1e-5}
-    expected = difference(lambda z: loss(z, weights, leaves), x)
-    np.testing.assert_allclose(gradients[0], expected, **tolerance)
-    expected = difference(lambda w: loss(x, w, leaves), weights)
-    np.testing.assert_allclose(gradients[1], expected, **tolerance)
-    flat, structure = jax.tree.flatten(leaves)
+    problem = Problem(x, family=family, smoothing=smoothing, weights=weights)
+    gradient = jax.tree.leaves(jax.jit(jax.grad(loss))(problem))
+    flat, structure = jax.tree.flatten(problem)
     for k, leaf in enumerate(flat):
 
         def along(value, k=k):
             moved = [*flat[:k], jnp.asarray(value), *flat[k + 1 :]]
-            return loss(x, weights, jax.tree.unflatten(structure, moved))
+            return loss(jax.tree.unflatten(structure, moved))
 
-        got = jax.tree.leaves(gradients[2])[k]
-        np.testing.assert_allclose(got, difference(along, leaf), **tolerance)
+        expected = difference(along, leaf)
+        np.testing.assert_allclose(gradient[k], expected, rtol=2e-5, atol=1e-5)
 
 
 @some_families
 def test_features_are_merge_costs(name, rng):
-    family, smoothing, draw = CASES[name]
-    x, rows = draw(rng).astype(float), draw(rng)[:3].astype(float)
-    options = {"family": family, "smoothing": smoothing}
-    tree = agglomerate(x, **options)
-    features = dendrogram_features(Problem(x, **options), tree, rows, num_features=4)
+    problem, x, rows = case_of(name, rng)
+    options, rows = {"family": problem.family, "smoothing": CASES[name][1]}, rows[:3]
+    tree = agglomerate(problem)
+    features = dendrogram_features(problem, tree, rows, num_features=4)
     assert features.shape == (3, 4)
     for column, node in enumerate(tree.top_nodes(4)):
         for i, row in enumerate(rows):
@@ -268,18 +257,16 @@ def test_features_are_merge_costs(name, rng):
 
 @some_families
 def test_a_cut_costs_what_its_clusters_do(name, rng):
-    family, smoothing, draw = CASES[name]
-    x = draw(rng).astype(float)
-    options = {"family": family, "smoothing": smoothing}
-    tree = agglomerate(x, **options)
+    problem, _, _ = case_of(name, rng)
+    tree = agglomerate(problem)
     labels = tree.cut(num_clusters=K)
-    expected = sum(cluster_cost(Problem(x[labels == k], **options)) for k in range(K))
-    got = cut_cost(Problem(x, **options), tree, num_clusters=K)
+    expected = sum(cluster_cost(problem, labels == k) for k in range(K))
+    got = cut_cost(problem, tree, num_clusters=K)
     np.testing.assert_allclose(got, expected, rtol=1e-9)
 
 
 def test_kernel_density_by_hand(x64):
-    """cases.md 63: two points a distance 3 apart like h = 3; in the plane 5/√2."""
+    """Two points a distance r apart in d columns: the best bandwidth is r/√d."""
     del x64
     for x, best in [([[0.0], [3.0]], 3.0), ([[0.0, 0.0], [3.0, 4.0]], 5 / np.sqrt(2))]:
         rows, children = jnp.array(x), jnp.array([[0, 1]])
@@ -306,54 +293,44 @@ def test_kernel_density_by_hand(x64):
 
 def test_a_rest_of_zeros_is_a_rest_of_zeros():
     """Nothing is subtracted: without the 5 the rate is 0, and 5 has no likelihood."""
-    x = np.array([[5.0], [0.0], [0.0]])
-    tree = agglomerate(x, family="poisson")
-    options = {"family": "poisson", "smoothing": None}
-    assert (
-        leave_one_out_log_likelihood(Problem(x, **options), tree, num_clusters=1)
-        == -np.inf
-    )
+    problem = Problem([[5.0], [0.0], [0.0]], family="poisson")
+    tree = agglomerate(problem)
+    assert leave_one_out_log_likelihood(problem, tree, num_clusters=1) == -np.inf
     # With a row alone in its cluster, that cluster drops out: 5 under the zeros.
-    assert (
-        leave_one_out_log_likelihood(Problem(x, **options), tree, num_clusters=2)
-        == -np.inf
-    )
+    assert leave_one_out_log_likelihood(problem, tree, num_clusters=2) == -np.inf
 
 
 def test_boundary_means_have_finite_derivatives(x64):
     """Both at 0: no NaN, and 0 where nothing can change."""
     del x64
-    x = jnp.array([[0.0, 3.0], [0.0, 4.0], [0.0, 9.0], [0.0, 10.0]])
-    tree = agglomerate(np.asarray(x), family="poisson")
+    x = np.array([[0.0, 3.0], [0.0, 4.0], [0.0, 9.0], [0.0, 10.0]])
+    problem = Problem(x, family="poisson")
+    tree = agglomerate(problem)
 
     @jax.jit
-    def likelihood(x, weights):
-        return leave_one_out_log_likelihood(
-            Problem(x, family=Poisson(), smoothing=None, weights=weights),
-            tree,
-            num_clusters=2,
-        )
+    def likelihood(problem):
+        return leave_one_out_log_likelihood(problem, tree, num_clusters=2)
 
-    by_x, by_weight = jax.grad(likelihood, (0, 1))(x, jnp.ones(4))
-    assert not np.any(np.isnan(by_x))
-    assert np.all(np.isfinite(by_x[:, 1]))
-    expected = difference(lambda w: likelihood(x, w), np.ones(4))
-    np.testing.assert_allclose(by_weight, expected, rtol=1e-6)
+    slopes = jax.grad(likelihood)(problem)
+    assert not np.any(np.isnan(slopes.x))
+    assert np.all(np.isfinite(slopes.x[:, 1]))
+    at = lambda weights: problem.replace(weights=weights)
+    expected = difference(lambda w: likelihood(at(w)), np.ones(4))
+    np.testing.assert_allclose(slopes.weights, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["bernoulli", "multinomial", "poisson"])
 def test_rows_on_the_boundary_have_derivatives(name, rng, x64):
     """Zeros and ones in smoothed clusters: against differences into the domain."""
     del x64
-    family, smoothing, draw = CASES[name]
-    x, rows = draw(rng).astype(float), draw(rng)[:4].astype(float)
+    problem, _, rows = case_of(name, rng)
+    rows = rows[:4]
     rows[0, 0] = 0
-    tree = agglomerate(x, family=family, smoothing=smoothing)
+    tree = agglomerate(problem)
 
     @jax.jit
     def likelihood(rows):
-        options = {"family": family, "smoothing": smoothing, "num_clusters": K}
-        return held_out_log_likelihood(Problem(x, **options), tree.children, rows)
+        return held_out_log_likelihood(problem, tree, rows, num_clusters=K)
 
     got = jax.grad(likelihood)(jnp.asarray(rows))
     step = 1e-6
@@ -368,12 +345,13 @@ def test_rows_on_the_boundary_have_derivatives(name, rng, x64):
 def test_impossible_clusters_have_no_part_in_derivatives(x64):
     """A cluster of zeros says nothing of a positive row, at any temperature."""
     del x64
-    x = jnp.array([[0.0, 3.0], [0.0, 4.0], [5.0, 6.0], [7.0, 8.0]])
-    tree = agglomerate(np.asarray(x), family="poisson")
+    x = np.array([[0.0, 3.0], [0.0, 4.0], [5.0, 6.0], [7.0, 8.0]])
+    problem = Problem(x, family="poisson")
+    tree = agglomerate(problem)
 
     def share(temperature):
         shares = soft_assignments(
-            Problem(x, family=Poisson()), tree, num_clusters=2, temperature=temperature
+            problem, tree, num_clusters=2, temperature=temperature
         )
         return shares[3, 1]
 
@@ -386,12 +364,11 @@ def test_uneven_weights_against_repeated_rows(rng):
     """Weights 2 are two equal rows, but for what is left out: one of them, or both."""
     x = rng.poisson(3.0, (8, 2)).astype(float)
     weights = np.array([1.0, 2, 1, 3, 1, 1, 2, 1])
-    options = {"family": Poisson(), "smoothing": pseudo_count(np.ones(2), 0.5)}
-    tree = agglomerate(x, weights=weights, **options)
+    prior = pseudo_count(np.ones(2), 0.5)
+    problem = Problem(x, family=Poisson(), smoothing=prior, weights=weights)
+    tree = agglomerate(problem)
     labels = tree.cut(num_clusters=K)
-    got = leave_one_out_log_likelihood(
-        Problem(x, weights=weights, **options), tree, num_clusters=K
-    )
+    got = leave_one_out_log_likelihood(problem, tree, num_clusters=K)
     expected = 0.0
     for i in range(8):
         total = 0.0
@@ -421,18 +398,13 @@ def test_a_row_of_nearly_all_weight():
 def test_float32(rng):
     """Under a user's own jit: as float64 to single precision."""
     for name in ("gaussian", "poisson"):
-        family, smoothing, draw = CASES[name]
-        x = draw(rng).astype(float)
-        options = {"family": family, "smoothing": smoothing, "num_clusters": K}
-        tree = agglomerate(x, family=family, smoothing=smoothing)
+        problem, _, _ = case_of(name, rng)
+        tree = agglomerate(problem)
+        likelihood = functools.partial(leave_one_out_log_likelihood, num_clusters=K)
         with jax.enable_x64(False):
-            one = jax.jit(
-                lambda x, tree=tree, options=options: leave_one_out_log_likelihood(
-                    Problem(x, **options), tree.children
-                )
-            )
-            got = one(jnp.asarray(x, jnp.float32))
-        expected = leave_one_out_log_likelihood(Problem(x, **options), tree)
+            got = jax.jit(likelihood)(problem, tree)
+        assert got.dtype == np.float32
+        expected = likelihood(problem, tree)
         np.testing.assert_allclose(got, expected, rtol=2e-5)
 
 
@@ -455,64 +427,54 @@ def test_supervised_losses_by_hand():
 
 
 def test_temperatures(rng):
-    x = rng.normal(size=(M, D))
-    tree = agglomerate(x, family="gaussian")
-    shares = lambda t: soft_assignments(
-        Problem(x, family="gaussian"), tree, num_clusters=K, temperature=t
-    )
+    problem = Problem(rng.normal(size=(M, D)), family="gaussian")
+    tree = agglomerate(problem)
+    shares = lambda t: soft_assignments(problem, tree, num_clusters=K, temperature=t)
     np.testing.assert_allclose(shares(1e-6).max(1), 1)
     np.testing.assert_array_equal(shares(1e-6).argmax(1), shares(1.0).argmax(1))
     np.testing.assert_allclose(shares(1e9), 1 / K, rtol=1e-6)
 
 
 def test_prediction_by_likelihood(rng):
-    """cases.md 45: between rates 2 and 20 the boundary is 18/ln 10 = 7.817."""
+    """Between rates 2 and 20 the boundary is 18/ln 10 = 7.817."""
     del rng
-    x = np.array([[2.0], [20.0]])
-    tree = agglomerate(x, family="poisson")
-    shares = soft_assignments(
-        Problem(x, family="poisson"), tree, np.array([[7.0], [8.0]]), num_clusters=2
-    )
+    problem = Problem([[2.0], [20.0]], family="poisson")
+    tree = agglomerate(problem)
+    shares = soft_assignments(problem, tree, [[7.0], [8.0]], num_clusters=2)
     np.testing.assert_array_equal(shares.argmax(1), [0, 1])
 
 
 def test_errors(rng):
     x = rng.poisson(2, size=(6, 2)).astype(float)
-    tree = agglomerate(x, family="poisson")
+    problem = Problem(x, family="poisson")
+    tree = agglomerate(problem)
+    assign = functools.partial(soft_assignments, problem, tree, num_clusters=2)
     with pytest.raises(ValueError, match="`rows` must be non-negative.*row 0, column"):
-        soft_assignments(Problem(x, family="poisson"), tree, -x - 1, num_clusters=2)
+        assign(-x - 1)
     with pytest.raises(ValueError, match="`rows` must have 2 columns"):
-        soft_assignments(
-            Problem(x, family="poisson"), tree, np.ones((3, 5)), num_clusters=2
-        )
+        assign(np.ones((3, 5)))
     with pytest.raises(ValueError, match="`num_features` must be from 1 to 5"):
-        dendrogram_features(Problem(x, family="poisson"), tree, num_features=6)
+        dendrogram_features(problem, tree, num_features=6)
     with pytest.raises(ValueError, match="`temperature` must be positive"):
-        soft_assignments(
-            Problem(x, family="poisson"), tree, num_clusters=2, temperature=0
-        )
+        assign(temperature=0)
     with pytest.raises(ValueError, match="`num_clusters` must be from 1 to 6"):
-        leave_one_out_log_likelihood(Problem(x, family="poisson"), tree, num_clusters=7)
+        leave_one_out_log_likelihood(problem, tree, num_clusters=7)
     with pytest.raises(ValueError, match="`rows` must have a row a point.*rows.None"):
-        soft_assignments(Problem(x, family="poisson"), tree, x[0], num_clusters=2)
+        assign(x[0])
     with pytest.raises(ValueError, match="`rows` must have at least one row"):
-        soft_assignments(Problem(x, family="poisson"), tree, x[:0], num_clusters=2)
+        assign(x[:0])
+    unsmoothed = Problem(x, family="gaussian", smoothing=None)
     with pytest.raises(ValueError, match="`x` has 6 of 6 rows, unsmoothed, without"):
-        soft_assignments(
-            Problem(x, family="gaussian", smoothing=None), tree, num_clusters=2
-        )
+        soft_assignments(unsmoothed, tree, num_clusters=2)
     with pytest.raises(ValueError, match="`x` has 6 of 6 rows"):
-        dendrogram_features(
-            Problem(x, family="gaussian", smoothing=None), tree, x, num_features=2
-        )
+        dendrogram_features(unsmoothed, tree, x, num_features=2)
     # A number that is no integer is refused, and spoils nothing for one that is.
+    half: Any = 2.0
     with pytest.raises(TypeError, match="whole number"):
-        cut_cost(Problem(x, family="poisson"), tree, num_clusters=2.0)  # pyright: ignore[reportArgumentType]
+        cut_cost(problem, tree, num_clusters=half)
     with pytest.raises(TypeError, match="whole number"):
-        leave_one_out_log_likelihood(
-            Problem(x, family="poisson"), tree, num_clusters=2.0
-        )  # pyright: ignore[reportArgumentType]
-    leave_one_out_log_likelihood(Problem(x, family="poisson"), tree, num_clusters=2)
+        leave_one_out_log_likelihood(problem, tree, num_clusters=half)
+    leave_one_out_log_likelihood(problem, tree, num_clusters=2)
     with pytest.raises(ValueError, match="must be integers from 0 to 1; got 2"):
         classification_loss(np.eye(2), np.array([1, 2]), num_classes=2)
     with pytest.raises(ValueError, match="two classes at least"):
@@ -525,11 +487,12 @@ def test_errors(rng):
 
 def test_rows_that_no_cluster_can_have_made(x64):
     x = np.array([[0, 3], [0, 2], [5, 0], [4, 0]])
-    options = {"family": "poisson", "num_clusters": 2}
-    tree = agglomerate(x, family="poisson")
+    problem = Problem(x, family="poisson")
+    tree = agglomerate(problem)
 
     def likelihood(x, row):
-        return held_out_log_likelihood(Problem(x, **options), tree, row[None])
+        moved = problem.replace(x=x)
+        return held_out_log_likelihood(moved, tree, row[None], num_clusters=2)
 
     # One cluster has a rate of 0 where the row has a count: the other tells.
     some, none = jnp.array([0.0, 2.0]), jnp.array([1.0, 1.0])

@@ -4,13 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from trees import merge_cost_of
 
 from bregjax import Problem, agglomerate, bregman_divergence, replay
 from bregjax._features import dendrogram_features
 from bregjax.convex import L1Norm, MaxNorm, Sum
 from bregjax.convex._plain import PlainFunction, by_gradients
-from bregjax.hierarchy.costs import cluster_cost
+from bregjax.hierarchy.costs import cluster_cost, merge_cost
 
 
 def _absolute(v):
@@ -41,16 +40,13 @@ PAIRS = {
 def test_costs_at_a_kink_are_those_of_the_definition(name):
     f, point, cost = PAIRS[name]
     x, children = np.array([point, -np.array(point)]), np.array([[0, 1]])
-    assert cluster_cost(Problem(x, family=f, smoothing=None)) == pytest.approx(cost)
-    direct = merge_cost_of(x[:1], x[1:], family=f, direct=True)
-    assert direct == pytest.approx(cost)
-    given = {"family": f, "smoothing": None}
-    assert replay(Problem(x, **given), children) == pytest.approx(cost)
-    traced = jax.jit(lambda rows: replay(Problem(rows, **given), children))(x)
+    problem = Problem(x, family=f)
+    assert cluster_cost(problem) == pytest.approx(cost)
+    assert merge_cost(problem, 0, 1, direct=True) == pytest.approx(cost)
+    assert replay(problem, children) == pytest.approx(cost)
+    traced = jax.jit(replay)(problem, children)
     assert float(traced[0]) == pytest.approx(cost, rel=1e-6)
-    traced = jax.jit(
-        lambda rows: cluster_cost(Problem(rows, family=f, smoothing=None))
-    )(x)
+    traced = jax.jit(cluster_cost)(problem)
     assert float(traced) == pytest.approx(cost, rel=1e-6)
 
 
@@ -99,9 +95,8 @@ def test_merges_at_kinks_are_refused_of_sums_too():
 def test_features_at_a_kink():
     """The union of the cluster {2, 4} with the row −6 has its mean at 0."""
     x, row = np.array([[2.0], [4.0]]), np.array([[-6.0]])
-    tree = agglomerate(x, family=_absolute)
-    features = dendrogram_features(
-        Problem(x, family=_absolute, smoothing=None), tree, row, num_features=1
-    )
+    problem = Problem(x, family=_absolute)
+    tree = agglomerate(problem)
+    features = dendrogram_features(problem, tree, row, num_features=1)
     # Σ w (f(c) + f'(0; −c)): 2 (3 + 3), and 6 + 6.
     assert float(features[0, 0]) == pytest.approx(24)

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 from bregjax import Problem
-from bregjax._problem import equal_rows, padded, resolve, working_copy
+from bregjax._evaluation import equal_rows, padded, working_copy
 from bregjax.hierarchy import certify, replay
 from bregjax.hierarchy._engine_windowed import windowed
 from bregjax.hierarchy._searches import search_tree
@@ -60,7 +60,7 @@ def rows_of(name: str, count: int) -> np.ndarray:
 )
 def test_float32_gives_the_tree_of_float64(name, count, family, engine):
     x = rows_of(name, count)
-    problem = resolve(x, family, "auto", None)
+    problem = Problem(x, family=family)
     m = problem.num_points
     with jax.enable_x64(False):
         model, leaves, _ = leaves_and_codes(padded(working_copy(problem)))
@@ -73,11 +73,11 @@ def test_float32_gives_the_tree_of_float64(name, count, family, engine):
         else:
             children, costs, _ = search_tree(model, leaves, np.int32(m), "matrix")
         children, costs = np.asarray(children)[: m - 1], np.asarray(costs)[: m - 1]
-    found = certify(Problem(x, family=family), children)
+    found = certify(problem, children)
     # Pairs of nearly equal rows cost nothing that float32 could tell apart.
     small = found.excess < 1e-6 * found.cost_of_all / m
     assert found.relative < 1e-4 or small, found
-    expected = np.asarray(replay(Problem(x, family=family), children))
+    expected = np.asarray(replay(problem, children))
     # Rows of glass, 1.52 ± 0.003 in one column, are good to 6e-5 of their spread.
     floor = 1e-6 * np.mean(expected)
     assert np.max(np.abs(costs - expected) / (expected + floor)) < 3e-4

@@ -102,10 +102,9 @@ def test_gradients_compile_no_careful_solver(x64, rng, monkeypatch):
     tree = bj.agglomerate(x, family=family)
 
     def loss(x, scale):
-        costs = bj.replay(bj.Problem(scale * x, family=family), tree)
-        features = bj.dendrogram_features(
-            bj.Problem(scale * x, family=family), tree, num_features=3
-        )
+        problem = bj.Problem(scale * x, family=family)
+        costs = bj.replay(problem, tree)
+        features = bj.dendrogram_features(problem, tree.children, num_features=3)
         return jnp.sum(jnp.log(costs)) + jnp.mean(features)
 
     def refuse(*args):
@@ -128,21 +127,17 @@ def test_gradients_compile_no_careful_solver(x64, rng, monkeypatch):
 )
 def test_constants_of_a_callers_program(family, rng):
     family = own_gaussian() if family == "own" else family
-    x = rng.poisson(4, size=(9, 2)) + 0.5
-    tree = bj.agglomerate(x, family=family)
+    problem = bj.Problem(rng.poisson(4, size=(9, 2)) + 0.5, family=family)
+    tree = bj.agglomerate(problem)
 
     @jax.jit
     def inside(s):
-        costs = bj.replay(bj.Problem(x, family=family), tree)
-        features = bj.dendrogram_features(
-            bj.Problem(x, family=family), tree, num_features=2
-        )
-        again = bj.agglomerate(x, family=family).merge_costs
+        costs = bj.replay(problem, tree)
+        features = bj.dendrogram_features(problem, tree, num_features=2)
+        again = bj.agglomerate(problem).merge_costs
         return s * (jnp.sum(costs) + jnp.sum(features) + jnp.sum(again))
 
-    features = bj.dendrogram_features(
-        bj.Problem(x, family=family), tree, num_features=2
-    )
+    features = bj.dendrogram_features(problem, tree, num_features=2)
     expected = 2 * (2 * np.sum(tree.merge_costs) + np.sum(features))
     np.testing.assert_allclose(inside(2.0), expected, rtol=1e-5)
 
@@ -178,9 +173,9 @@ def test_columns_of_several_parameters_have_densities(rng):
     pair = lambda x: (x, x**2 + 0.3**2)
     columns = bj.Columnwise(ExponentialFamily(one, pair, (0.0, -0.5)))
     x = rng.normal(size=(9, 2))
-    tree = bj.agglomerate(x, family=columns)
-    found = bj.soft_assignments(bj.Problem(x, family=columns), tree, num_clusters=2)
-    same = bj.soft_assignments(
-        bj.Problem(x, family=own_gaussian()), tree, num_clusters=2
-    )
+    problem = bj.Problem(x, family=columns)
+    tree = bj.agglomerate(problem)
+    found = bj.soft_assignments(problem, tree, num_clusters=2)
+    other = bj.Problem(x, family=own_gaussian())
+    same = bj.soft_assignments(other, tree, num_clusters=2)
     np.testing.assert_allclose(found, same, rtol=1e-9)

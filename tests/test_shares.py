@@ -193,11 +193,11 @@ def test_trees_are_greedy(name, weighted, rng):
     amount = -np.reshape(smoothing.amount * np.stack(smoothing.center)[:1].T, (-1, 1))
     points = list(columns_of(x, amount if name == "beta" else amount[0]))
     children, costs = reference.greedy(conjugate_of_columns, points, weights)
-    tree = bj.agglomerate(x, family=family, weights=weights)
+    problem = bj.Problem(x, family=family, weights=weights)
+    tree = bj.agglomerate(problem)
     np.testing.assert_array_equal(tree.children, children)
     np.testing.assert_allclose(tree.merge_costs, costs, rtol=1e-8)
-    again = bj.replay(bj.Problem(x, family=family, weights=weights), tree)
-    np.testing.assert_allclose(again, tree.merge_costs, rtol=1e-10)
+    np.testing.assert_allclose(bj.replay(problem, tree), tree.merge_costs, rtol=1e-10)
 
 
 def test_two_parts_are_one_share(rng):
@@ -351,9 +351,8 @@ def test_gradients_of_replay(name, x64):
     def loss(x, h):
         low = -(h**2) * jnp.ones(x.shape[1])
         smoothing = adding((low, low) if name == "beta" else low)
-        return loads @ bj.replay(
-            bj.Problem(x, family=family, smoothing=smoothing), children
-        )
+        problem = bj.Problem(x, family=family, smoothing=smoothing)
+        return loads @ bj.replay(problem, children)
 
     slopes = jax.jit(jax.grad(loss, argnums=(0, 1)))(jnp.asarray(x), 0.2)
     step = 1e-6
@@ -367,11 +366,9 @@ def test_gradients_of_replay(name, x64):
 
 
 def test_weights_alone_may_be_traced(x64, rng):
-    x = rng.dirichlet([2, 3, 4], 8)
-    children = bj.agglomerate(x, family="dirichlet").children
-    costs = lambda w: jnp.sum(
-        bj.replay(bj.Problem(x, family="dirichlet", weights=w), children)
-    )
+    problem = bj.Problem(rng.dirichlet([2, 3, 4], 8), family="dirichlet")
+    tree = bj.agglomerate(problem)
+    costs = lambda w: jnp.sum(bj.replay(problem.replace(weights=w), tree))
     slope = jax.grad(costs)(jnp.ones(8))
     step = 1e-5 * np.eye(8)[0]
     expected = (costs(1 + step) - costs(1 - step)) / 2e-5

@@ -1,6 +1,6 @@
 """Support of clusters by resampling, against a loop over eager trees."""
 
-from typing import Any
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -21,21 +21,17 @@ def test_columns_against_a_loop(rng):
     """The same columns, drawn by the same keys, a tree at a time."""
     x = rng.normal(size=(M, 5)) + np.repeat(np.eye(2), M // 2, 0) @ np.ones((2, 5)) * 2
     bandwidth = rng.uniform(0.3, 1, 5)
-    options: Any = {"family": DiagonalGaussian()}
-    tree = agglomerate(x, smoothing=blur(bandwidth), **options)
-    got = support_values(
-        Problem(x, smoothing=blur(bandwidth), **options),
-        tree,
-        resampled="columns",
-        num_replicates=20,
-        key=5,
-    )
+    problem = Problem(x, family=DiagonalGaussian(), smoothing=blur(bandwidth))
+    tree = agglomerate(problem)
+    got = support_values(problem, tree, resampled="columns", num_replicates=20, key=5)
     found = np.zeros(M - 1)
     for key in jax.random.split(jax.random.key(5), 20):
         with jax.enable_x64(True):
             columns = np.asarray(jax.random.randint(key, (5,), 0, 5))
         other = agglomerate(
-            x[:, columns], smoothing=blur(bandwidth[columns]), **options
+            x[:, columns],
+            family=DiagonalGaussian(),
+            smoothing=blur(bandwidth[columns]),
         )
         found += [s in leaf_sets(other)[M:] for s in leaf_sets(tree)[M:]]
     np.testing.assert_array_equal(got, found / 20)
@@ -46,8 +42,9 @@ def test_columns_against_a_loop(rng):
 def test_clear_clusters_are_supported(resampled, rng):
     """Two clusters that all columns show; what noise made inside them is not."""
     x = rng.normal(size=(M, 8)) + 8 * (np.arange(M) < M // 2)[:, None]
-    tree = agglomerate(x, family="ward")
-    values = support_values(Problem(x, family="ward"), tree, resampled=resampled)
+    problem = Problem(x, family="ward")
+    tree = agglomerate(problem)
+    values = support_values(problem, tree, resampled=resampled)
     halves = [len(s) == M // 2 for s in leaf_sets(tree)[M:]]
     assert values[-1] == 1
     np.testing.assert_array_equal(values[halves], 1)
@@ -57,21 +54,23 @@ def test_clear_clusters_are_supported(resampled, rng):
 
 def test_progress_in_ragged_batches(rng, monkeypatch, capsys):
     monkeypatch.setattr("bregjax._support._BATCH_ENTRIES", 3 * 10**2)
-    x = rng.normal(size=(10, 3))
-    tree = agglomerate(x, family="ward")
-    options: Any = {"family": "ward", "resampled": "points", "num_replicates": 8}
-    values = support_values(Problem(x, **options), tree, progress=True)
+    problem = Problem(rng.normal(size=(10, 3)), family="ward")
+    tree = agglomerate(problem)
+    support = functools.partial(
+        support_values, problem, tree, resampled="points", num_replicates=8
+    )
+    values = support(progress=True)
     assert "8.00/8.00" in capsys.readouterr().err
     monkeypatch.setattr("bregjax._support._MANY_POINTS", 5)
-    np.testing.assert_array_equal(support_values(Problem(x, **options), tree), values)
+    np.testing.assert_array_equal(support(), values)
 
 
 def test_errors(rng):
     x = rng.poisson(3, size=(8, 3)) + 1.0
     tree = agglomerate(x, family="poisson")
-    options: Any = {"resampled": "columns"}
+    by_columns = functools.partial(support_values, tree=tree, resampled="columns")
     with pytest.raises(ValueError, match='"points" for Gaussian.*no sums over columns'):
-        support_values(Problem(x, family="gaussian", **options), tree)
+        by_columns(Problem(x, family="gaussian"))
 
     def uneven(theta):
         """Binomial counts out of 20, 30 and 40."""
@@ -79,7 +78,7 @@ def test_errors(rng):
 
     family = ExponentialFamily(uneven, lambda row: row, jnp.zeros(3), separable=True)
     with pytest.raises(ValueError, match="columns that are treated alike"):
-        support_values(Problem(x, family=family, **options), tree)
+        by_columns(Problem(x, family=family))
 
     total = ExponentialFamily(
         lambda theta: jnp.sum(theta**2) / 2,
@@ -88,7 +87,7 @@ def test_errors(rng):
         separable=True,
     )
     with pytest.raises(ValueError, match="columns that are treated alike"):
-        support_values(Problem(x, family=total, **options), tree)
+        by_columns(Problem(x, family=total))
     with pytest.raises(ValueError, match="without a finite cost"):
         support_values(
             Problem(x, family="gaussian", smoothing=None), tree, resampled="points"

@@ -1,5 +1,7 @@
 """jit, vmap and derivatives of the public functions, and no second trace."""
 
+import functools
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -11,25 +13,23 @@ from bregjax.objectives import (
     cut_cost,
     leave_one_out_log_likelihood,
 )
-from bregjax.smoothing import Blur
 
 M, D, K = 10, 2, 3
 FAMILY = bj.DiagonalGaussian()
 
-# Functions of (children, x, weights, bandwidth), each differentiable in the last three.
 FUNCTIONS = {
-    "features": lambda tree, x, **options: bj.dendrogram_features(
-        bj.Problem(x, **options), tree, num_features=4
-    ),
-    "leave_one_out": lambda tree, x, **options: leave_one_out_log_likelihood(
-        bj.Problem(x, **options), tree, num_clusters=K
-    ),
+    "features": functools.partial(bj.dendrogram_features, num_features=4),
+    "leave_one_out": functools.partial(leave_one_out_log_likelihood, num_clusters=K),
 }
 
 
-def summary(name, children, x, weights, bandwidth):
-    options = {"family": FAMILY, "smoothing": Blur(bandwidth), "weights": weights}
-    out = FUNCTIONS[name](children, x, **options)
+def problem_of(x, weights, bandwidth):
+    smoothing = bj.blur(bandwidth)
+    return bj.Problem(x, family=FAMILY, smoothing=smoothing, weights=weights)
+
+
+def summary(name, children, *numbers):
+    out = FUNCTIONS[name](problem_of(*numbers), children)
     return jnp.sum(jnp.sin(out + jnp.arange(out.size).reshape(out.shape)))
 
 
@@ -38,7 +38,7 @@ def arguments(rng, x64):
     del x64
     x = rng.normal(size=(M, D)) + 2
     weights = rng.uniform(1, 2, M)
-    tree = bj.agglomerate(x, family=FAMILY, smoothing=bj.blur(0.5), weights=weights)
+    tree = bj.agglomerate(problem_of(x, weights, 0.5))
     return jnp.asarray(tree.children), jnp.asarray(x), jnp.asarray(weights), 0.5
 
 
@@ -76,18 +76,11 @@ def test_modes_agree(name, arguments):
 
 @pytest.mark.parametrize("name", ["features", "leave_one_out"])
 def test_eager_calls_are_float64_and_the_same(name, arguments):
-    children, x, weights, bandwidth = arguments
-    expected = FUNCTIONS[name](
-        children, x, family=FAMILY, smoothing=Blur(bandwidth), weights=weights
-    )
+    children, *numbers = arguments
+    expected = FUNCTIONS[name](problem_of(*numbers), children)
     with jax.enable_x64(False):
-        got = FUNCTIONS[name](
-            np.asarray(children),
-            np.asarray(x),
-            family=FAMILY,
-            smoothing=bj.blur(bandwidth),
-            weights=np.asarray(weights),
-        )
+        problem = problem_of(*map(np.asarray, numbers))
+        got = FUNCTIONS[name](problem, np.asarray(children))
     assert isinstance(got, np.ndarray)
     assert got.dtype == np.float64
     np.testing.assert_allclose(got, expected, rtol=1e-12)
@@ -102,43 +95,32 @@ def test_batches_of_data_weights_and_bandwidths(rng, x64):
 
     @jax.jit
     @jax.vmap
-    def of_one(x, weights, bandwidth):
-        options = {"family": FAMILY, "smoothing": Blur(bandwidth), "weights": weights}
-        tree = bj.agglomerate(x, **options)
-        likelihood = leave_one_out_log_likelihood(
-            bj.Problem(x, **options), tree, num_clusters=K
-        )
-        return tree, likelihood
+    def of_one(*numbers):
+        problem = problem_of(*numbers)
+        tree = bj.agglomerate(problem)
+        return tree, leave_one_out_log_likelihood(problem, tree, num_clusters=K)
 
     trees, likelihoods = of_one(x, weights, bandwidths)
     for k in range(3):
-        options = {
-            "family": FAMILY,
-            "smoothing": bj.blur(bandwidths[k]),
-            "weights": weights[k],
-        }
-        one = bj.agglomerate(x[k], **options)
+        problem = problem_of(x[k], weights[k], bandwidths[k])
+        one = bj.agglomerate(problem)
         np.testing.assert_array_equal(trees.children[k], one.children)
-        expected = leave_one_out_log_likelihood(
-            bj.Problem(x[k], **options), one, num_clusters=K
-        )
+        expected = leave_one_out_log_likelihood(problem, one, num_clusters=K)
         np.testing.assert_allclose(likelihoods[k], expected, rtol=1e-10)
 
 
 def test_the_gradient_with_the_tree_held_fixed_is_the_gradient(rng, x64):
     """Where no merges tie: against differences in which the tree is found anew."""
     del x64
-    x = rng.normal(size=(M, D))
+    problem = bj.Problem(rng.normal(size=(M, D)), family=FAMILY)
+    at = lambda bandwidth: problem.replace(smoothing=bj.blur(bandwidth))
 
     def objective(bandwidth):
-        options = {"family": FAMILY, "smoothing": bj.blur(bandwidth)}
-        tree = bj.agglomerate(x, **options)
-        return cut_cost(bj.Problem(x, **options), tree, num_clusters=K)
+        tree = bj.agglomerate(at(bandwidth))
+        return cut_cost(at(bandwidth), tree, num_clusters=K)
 
-    tree = bj.agglomerate(x, family=FAMILY, smoothing=bj.blur(0.5))
-    fixed = lambda h: cut_cost(
-        bj.Problem(x, family=FAMILY, smoothing=Blur(h)), tree, num_clusters=K
-    )
+    tree = bj.agglomerate(at(0.5))
+    fixed = lambda bandwidth: cut_cost(at(bandwidth), tree, num_clusters=K)
     step = 1e-5
     expected = (objective(0.5 + step) - objective(0.5 - step)) / (2 * step)
     np.testing.assert_allclose(jax.grad(fixed)(0.5), expected, rtol=1e-7)

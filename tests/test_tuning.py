@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from trees import bandwidth_of
 
 from bregjax import Problem
 from bregjax import _tuning as tuning
@@ -23,6 +24,7 @@ from bregjax.objectives import (
 from bregjax.smoothing import (
     Blur,
     Constraint,
+    StatisticMap,
     adding,
     bernstein,
     blur,
@@ -87,12 +89,12 @@ def test_there_and_back(number, rng, x64):
     ],
 )
 def test_two_points(x, best, start):
-    """cases.md 63: from far away, above 0 at each step, within 1 %."""
+    """Points a distance r apart in d columns want h = r/√d; found from far away."""
     found = tune_smoothing(
         Problem(np.array(x), family=Gaussian(), smoothing=blur(start)), num_clusters=2
     )
     assert found.result == Result.CONVERGED
-    np.testing.assert_allclose(found.problem.smoothing.bandwidth, best, rtol=1e-3)
+    np.testing.assert_allclose(bandwidth_of(found), best, rtol=1e-3)
     np.testing.assert_allclose(found.value, found.history.max(), rtol=1e-12)
     assert np.all(np.isfinite(found.history))
 
@@ -100,10 +102,9 @@ def test_two_points(x, best, start):
 def test_optimizers_agree(rng):
     """Also one that wants the value and the function."""
     x = np.concatenate([rng.normal(size=(15, 2)), rng.normal(size=(15, 2)) + 4])
+    problem = Problem(x, family="diagonal_gaussian")
     tuned = [
-        tune_smoothing(
-            Problem(x, family="diagonal_gaussian"), num_clusters=2, optimizer=optimizer
-        )
+        tune_smoothing(problem, num_clusters=2, optimizer=optimizer)
         for optimizer in (None, optax.lbfgs())
     ]
     for other in tuned[1:]:
@@ -114,13 +115,10 @@ def test_optimizers_agree(rng):
 @pytest.mark.parametrize("start", [1e-5, 1e5])
 def test_ten_powers_of_ten(start, rng):
     x = np.concatenate([rng.normal(size=(12, 2)), rng.normal(size=(12, 2)) + 5])
-    near = tune_smoothing(Problem(x, family="gaussian"), num_clusters=24)
-    far = tune_smoothing(
-        Problem(x, family="gaussian", smoothing=blur(start)), num_clusters=24
-    )
-    np.testing.assert_allclose(
-        far.problem.smoothing.bandwidth, near.problem.smoothing.bandwidth, rtol=1e-2
-    )
+    problem = Problem(x, family="gaussian")
+    near = tune_smoothing(problem, num_clusters=24)
+    far = tune_smoothing(problem.replace(smoothing=blur(start)), num_clusters=24)
+    np.testing.assert_allclose(bandwidth_of(far), bandwidth_of(near), rtol=1e-2)
 
 
 def test_duplicates_end_at_the_floor():
@@ -132,73 +130,58 @@ def test_duplicates_end_at_the_floor():
             floor=1e-4,
         )
     assert found.result == Result.BOUNDARY
-    np.testing.assert_allclose(found.problem.smoothing.bandwidth, 1e-4, rtol=1e-9)
+    np.testing.assert_allclose(bandwidth_of(found), 1e-4, rtol=1e-9)
 
 
 def test_other_maps(rng):
     """α of proportions, a full matrix: each better than its start."""
     words = rng.multinomial(30, rng.dirichlet(np.ones(5), 3)[rng.integers(0, 3, 24)])
     points = rng.normal(size=(24, 2)) @ np.array([[3.0, 2.9], [0.0, 0.2]])
-    for x, family, smoothing in [
-        (words, "multinomial", mixing(np.full(5, 0.2), 0.5)),
-        (points, "gaussian", blur(np.eye(2))),
-    ]:
-        found = tune_smoothing(
-            Problem(x, family=family, smoothing=smoothing),
-            num_clusters=3,
-            max_steps=100,
-        )
-        assert found.value > found.history[0]
-        if np.ndim(getattr(found.problem.smoothing, "bandwidth", 0)) == 2:
-            continue  # many steps off: its directions depend on each other
-        assert found.result == Result.CONVERGED
-        # A maximum: with the tree held fixed no leaf of the map wants to move.
-        slopes = jax.grad(
-            lambda free, found=found, x=x, family=family: leave_one_out_log_likelihood(
-                Problem(
-                    x,
-                    family=family,
-                    smoothing=from_unconstrained(free, found.problem.smoothing),
-                ),
-                found.tree,
-                num_clusters=3,
-            )
-        )(to_unconstrained(found.problem.smoothing))
-        for slope in slopes:
-            np.testing.assert_allclose(slope, 0, atol=0.2)
+    # Of a full matrix the directions depend on each other: it takes many steps.
+    oblique = Problem(points, family="gaussian", smoothing=blur(np.eye(2)))
+    found = tune_smoothing(oblique, num_clusters=3, max_steps=100)
+    assert found.value > found.history[0]
+    start = mixing(np.full(5, 0.2), 0.5)
+    problem = Problem(words, family="multinomial", smoothing=start)
+    found = tune_smoothing(problem, num_clusters=3, max_steps=100)
+    assert found.value > found.history[0]
+    assert found.result == Result.CONVERGED
+    assert isinstance(found.problem.smoothing, StatisticMap)
+
+    # A maximum: with the tree held fixed no leaf of the map wants to move.
+    @jax.grad
+    def slopes(free):
+        moved = problem.replace(smoothing=from_unconstrained(free, start))
+        return leave_one_out_log_likelihood(moved, found.tree, num_clusters=3)
+
+    for slope in slopes(to_unconstrained(found.problem.smoothing)):
+        np.testing.assert_allclose(slope, 0, atol=0.2)
 
 
 def test_an_objective_of_ones_own(rng):
     x, rows = rng.normal(size=(20, 2)), rng.normal(size=(20, 2))
 
-    def held_out(tree, x, **options):
-        return held_out_log_likelihood(Problem(x, **options), tree, rows)
+    def held_out(problem, tree, *, num_clusters):
+        return held_out_log_likelihood(problem, tree, rows, num_clusters=num_clusters)
 
     found = tune_smoothing(
         Problem(x, family="gaussian"), num_clusters=2, objective=held_out
     )
-    expected = held_out(
-        found.tree,
-        x,
-        family="gaussian",
-        smoothing=found.problem.smoothing,
-        num_clusters=2,
-    )
+    expected = held_out(found.problem, found.tree, num_clusters=2)
     np.testing.assert_allclose(found.value, expected, rtol=1e-10)
 
 
 def test_columns_in_any_units(rng):
     """A column in tiny units is no reason to stop at the floor."""
     x = rng.normal(size=(10, 2))
-    options: Any = {"family": "diagonal_gaussian", "num_clusters": 10}
     scale = np.array([100.0, 1e-8])
-    found = tune_smoothing(Problem(x * scale, **options))
-    expected = tune_smoothing(Problem(x, **options))
+    found, expected = (
+        tune_smoothing(Problem(table, family="diagonal_gaussian"), num_clusters=10)
+        for table in (x * scale, x)
+    )
     assert found.result == expected.result == Result.CONVERGED
     np.testing.assert_allclose(
-        found.problem.smoothing.bandwidth / scale,
-        expected.smoothing.bandwidth,
-        rtol=1e-6,
+        bandwidth_of(found) / scale, bandwidth_of(expected), rtol=1e-6
     )
 
 
@@ -216,12 +199,12 @@ def test_the_upper_end_is_told(rng):
 
 def test_a_second_call_compiles_nothing(rng, caplog):
     x = rng.normal(size=(8, 2))
-    options: Any = {"family": "gaussian", "num_clusters": 2, "max_steps": 12}
     compiled = []
     for shift in (0, 1):
         caplog.clear()
+        problem = Problem(x + shift, family="gaussian")
         with jax.log_compiles(True):
-            tune_smoothing(Problem(x + shift, **options))
+            tune_smoothing(problem, num_clusters=2, max_steps=12)
         messages = [record.getMessage() for record in caplog.records]
         compiled.append([m for m in messages if "XLA compilation" in m])
     updates = [[m for m in found if "update" in m] for found in compiled]
@@ -231,23 +214,20 @@ def test_a_second_call_compiles_nothing(rng, caplog):
 
 def test_errors(rng):
     x = rng.normal(size=(6, 2))
+    problem = Problem(x, family="gaussian")
     settings: list[Any] = [{"max_steps": 0}, {"recluster_every": 0}, {"floor": 0.0}]
     for wrong in settings:
         with pytest.raises(ValueError, match="must be positive; got 0"):
-            tune_smoothing(Problem(x, family="gaussian", **wrong), num_clusters=2)
-    with pytest.raises(ValueError, match="something to tune"):
+            tune_smoothing(problem, num_clusters=2, **wrong)
+    with pytest.raises(ValueError, match="have a smoothing to tune.*problem.replace"):
         tune_smoothing(Problem(x, family="ward"), num_clusters=2)
     with pytest.raises(TypeError, match="outside jit"):
-        jax.jit(
-            lambda x: (
-                tune_smoothing(Problem(x, family="gaussian"), num_clusters=2).value
-            )
-        )(x)
+        jax.jit(lambda problem: tune_smoothing(problem, num_clusters=2).value)(problem)
     with pytest.raises(ValueError, match="finite where tuning starts"):
         tune_smoothing(
-            Problem(x, family="gaussian"),
+            problem,
             num_clusters=2,
-            objective=lambda *_, smoothing, **__: smoothing.bandwidth * jnp.nan,
+            objective=lambda moved, *_, **__: moved.smoothing.bandwidth * jnp.nan,
         )
 
 
@@ -256,13 +236,10 @@ def test_the_tree_is_that_of_the_smoothing(rng):
     found = tune_smoothing(
         Problem(x, family="diagonal_gaussian"), num_clusters=3, max_steps=15
     )
-    options = {"family": "diagonal_gaussian", "smoothing": found.problem.smoothing}
-    costs = replay(Problem(x, **options), found.tree)
+    costs = replay(found.problem, found.tree)
     np.testing.assert_allclose(found.tree.merge_costs, costs, rtol=1e-9)
-    assert certify(Problem(x, **options), found.tree).relative < 1e-9
-    value = leave_one_out_log_likelihood(
-        Problem(x, **options), found.tree, num_clusters=3
-    )
+    assert certify(found.problem, found.tree).relative < 1e-9
+    value = leave_one_out_log_likelihood(found.problem, found.tree, num_clusters=3)
     np.testing.assert_allclose(found.value, value, rtol=1e-9)
 
 

@@ -289,7 +289,7 @@ def test_progress_and_interruption(x64, rng):
 
 
 def test_sizes_of_a_class_share_compilations(caplog, rng):
-    """cases.md 53."""
+    """Eight size classes an octave: 96 to 103 rows are of one."""
     for m in (96, 97):
         caplog.clear()
         with jax.log_compiles(True), caplog.at_level("WARNING", logger="jax"):

@@ -66,12 +66,13 @@ def test_the_tree_is_greedy_s(x64, impatient):
 
 def test_handed_over_with_ties_it_passes_the_certificate(rng, impatient):
     x = rng.integers(0, 4, size=(120, 6)) * (rng.random((120, 6)) < 0.5)
-    options = {"family": "diagonal_gaussian", "smoothing": blur(np.full(6, 1e-3))}
-    tree, info = agglomerate(x, engine="windowed", return_info=True, **options)
+    narrow = blur(np.full(6, 1e-3))
+    problem = Problem(x, family="diagonal_gaussian", smoothing=narrow)
+    tree, info = agglomerate(problem, engine="windowed", return_info=True)
     assert info.windowed is not None
     assert info.windowed.by_matrix > 0
-    assert certify(Problem(x, **options), tree).holds(1e-10)
-    again = agglomerate(x, engine="windowed", **options)
+    assert certify(problem, tree).holds(1e-10)
+    again = agglomerate(problem, engine="windowed")
     np.testing.assert_array_equal(tree.children, again.children)
 
 

@@ -196,12 +196,9 @@ def test_where_costs_cannot_be_had_it_ends(x64, rng):
         np.testing.assert_array_equal(tree.children, plain.children)
     # A factor overflows in float32, the bound need not.
     x = 1e20 * (1 + 1e-4 * rng.normal(size=(40, 3)))
-    tree = agglomerate(
-        x, family="poisson", weights=np.full(40, 1e20), engine="windowed"
-    )
-    found = certify(
-        Problem(x, family="poisson", weights=np.full(40, 1e20)), tree, sample=80
-    )
+    problem = Problem(x, family="poisson", weights=np.full(40, 1e20))
+    tree = agglomerate(problem, engine="windowed")
+    found = certify(problem, tree, sample=80)
     assert found.relative < 1e-6
 
 

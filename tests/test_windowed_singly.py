@@ -144,12 +144,13 @@ def test_ties_pass_the_certificate_one_at_a_time(monkeypatch):
     monkeypatch.setattr(_Run, "_merge_window", all_at_once)
     for family in ("poisson", "diagonal_gaussian"):
         x = 1 + np.random.default_rng(0).integers(0, 4, size=(M, 2))
-        tree, info = agglomerate(x, family=family, engine="windowed", return_info=True)
+        problem = Problem(x, family=family)
+        tree, info = agglomerate(problem, engine="windowed", return_info=True)
         done = info.windowed
         assert done is not None
         assert done.single_steps == M - 1 - done.duplicates
-        assert certify(Problem(x, family=family), tree).holds(1e-10)
-        again = agglomerate(x, family=family, engine="windowed")
+        assert certify(problem, tree).holds(1e-10)
+        again = agglomerate(problem, engine="windowed")
         np.testing.assert_array_equal(tree.children, again.children)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from bregjax import Problem, merge_cost
 from bregjax._checks import is_concrete
 from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.smoothing import Blur
 
 
 def tree_of(children, costs=None, **fields):
@@ -16,7 +17,7 @@ def tree_of(children, costs=None, **fields):
 
 
 def chain(num_leaves):
-    """Leaf t + 1 joins everything before it (row 25 of the cases)."""
+    """Leaf t + 1 joins everything before it."""
     merge = np.arange(num_leaves - 1)
     children = np.stack([merge + 1, num_leaves + merge - 1], axis=1)
     children[0] = [0, 1]
@@ -40,7 +41,14 @@ def leaf_sets(tree):
     return sets
 
 
-INVERTED = tree_of([[0, 2], [1, 3]], [7.39129752, 6.86188641])  # row 27, Poisson
+INVERTED = tree_of([[0, 2], [1, 3]], [7.39129752, 6.86188641])  # of Poisson
+
+
+def bandwidth_of(found):
+    """The bandwidth of what `tune_smoothing` found."""
+    smoothing = found.problem.smoothing
+    assert isinstance(smoothing, Blur)
+    return smoothing.bandwidth
 
 
 def merge_cost_of(
