@@ -1,4 +1,4 @@
-"""Convex functions with what follows from them: the base classes.
+"""Base classes of convex functions.
 
 A function gives its value and its conjugate; gradients, one-sided derivatives and
 Bregman remainders have defaults by JAX, which a closed form overrides for digits.
