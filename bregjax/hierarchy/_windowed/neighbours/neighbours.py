@@ -161,7 +161,7 @@ class Neighbours:
         )
 
     def unite(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Replace pairs by unions, which know of no others; return the unions' slots."""
+        """Replace pairs by their unions, not yet searched; return the unions' slots."""
         new = self.store.append(first, second)
         self.alive[first] = self.alive[second] = False
         self.near.forget_dead(self.alive)
