@@ -103,10 +103,9 @@ class CostTable:
 
     def pairs_within(self, rows, among, limit, limit_of=None):
         for row, most in zip(rows, limit, strict=True):
-            others = np.flatnonzero(
-                among(np.array([row])) if callable(among) else among
-            )
-            u, v = np.full(len(others), row), others
+            there = np.asarray(among(np.array([row])) if callable(among) else among)
+            v = np.flatnonzero(there)
+            u = np.full(len(v), row)
             limits = np.full(len(u), most) if limit_of is None else limit_of(u, v)
             counts = (u != v) & (limits > -np.inf)
             u, v, limits = u[counts], v[counts], limits[counts]
