@@ -14,9 +14,9 @@ from jax.sharding import Mesh
 
 import bregjax as bj
 from bregjax._evaluation import build_leaves
-from bregjax.hierarchy._windowed import kernels
-from bregjax.hierarchy._windowed.placement import Placement
-from bregjax.hierarchy._windowed.pool import Pool
+from bregjax.hierarchy._windowed.store import kernels
+from bregjax.hierarchy._windowed.store.placement import Placement
+from bregjax.hierarchy._windowed.store.store import Store
 
 DEVICES = (1, 2, 4, 8)
 ROWS, COLUMNS = 20_000, 64
@@ -41,12 +41,12 @@ def block_of_bounds(count: int) -> dict[str, int]:
     x = np.random.default_rng(0).normal(size=(ROWS, COLUMNS)).astype(np.float32)
     model, leaves = build_leaves(bj.Problem(x, family="ward"))
     placement = Placement(mesh_of(count))
-    pool = Pool(model, kernels.screen(model, leaves), leaves, ROWS, placement)
-    shapes = pool.shapes
+    store = Store(model, kernels.screen(model, leaves), leaves, ROWS, placement)
+    shapes = store.shapes
     compiled = kernels.bounds.lower(
-        pool.screen,
-        pool.features,
-        np.ones(pool.capacity, bool),
+        store.screen,
+        store.features,
+        np.ones(store.capacity, bool),
         np.zeros(shapes.block, np.int32),
         (np.int32(shapes.block), np.int32(ROWS)),
         placement,
@@ -54,7 +54,7 @@ def block_of_bounds(count: int) -> dict[str, int]:
     ).compile()
     states = sum(
         leaf.addressable_shards[0].data.nbytes
-        for leaf in jax.tree.leaves((pool.states, pool.features))
+        for leaf in jax.tree.leaves((store.states, store.features))
     )
     collective = re.compile(
         r"= \(?([a-z0-9]+)\[([\d,]*)\][^=]*"
@@ -71,7 +71,7 @@ def block_of_bounds(count: int) -> dict[str, int]:
         "states": states,
         "temporaries": memory.temp_size_in_bytes,
         "largest_collective": max(sizes, default=0),
-        "bounds": 2 * shapes.block * pool.capacity // shapes.group,
+        "bounds": 2 * shapes.block * store.capacity // shapes.group,
         "data": ROWS * COLUMNS,
     }
 

@@ -10,7 +10,7 @@ from trees import random_tree
 from bregjax import Problem
 from bregjax.families import FAMILIES
 from bregjax.hierarchy import agglomerate, certify, cluster_cost
-from bregjax.hierarchy._windowed.range_max import RangeMax
+from bregjax.hierarchy._windowed.windows.range_max import RangeMax
 from bregjax.hierarchy.dendrogram import Dendrogram
 
 M = 48  # one size for all tests: they share what compiles

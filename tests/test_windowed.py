@@ -14,12 +14,12 @@ from bregjax.clusters.moments import Moments
 from bregjax.convex import SquaredNorm
 from bregjax.families import FAMILIES
 from bregjax.hierarchy import agglomerate, certify
-from bregjax.hierarchy._engine_windowed import _Run, windowed
-from bregjax.hierarchy._windowed import kernels
-from bregjax.hierarchy._windowed.check import least_intruder
-from bregjax.hierarchy._windowed.frontier import Frontier
-from bregjax.hierarchy._windowed.pool import Pool
-from bregjax.hierarchy._windowed.schedule import Merges, schedule
+from bregjax.hierarchy._engine_windowed import windowed
+from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
+from bregjax.hierarchy._windowed.store import kernels
+from bregjax.hierarchy._windowed.store.store import Store
+from bregjax.hierarchy._windowed.windows.schedule import Merges, schedule
+from bregjax.hierarchy._windowed.windows.window import Verdict, merge_window
 from bregjax.smoothing import blur
 
 M = 48  # one size for all small cases: they share what compiles
@@ -120,17 +120,17 @@ def test_a_bound_that_cannot_be_had_hides_no_pair(tiny, x64):
     """A variance out of float32's reach, in a group with slots that hold nothing."""
     variance = np.array([[0.2, tiny], [0.5, 1.0], [1.5, 1.0]])
     model, leaves = gaussian_leaves(np.ones(3), np.zeros((3, 2)), variance)
-    pool = Pool(model, model.screen(leaves), leaves, 3)
-    alive = np.arange(pool.capacity) < 3
+    store = Store(model, model.screen(leaves), leaves, 3)
+    alive = np.arange(store.capacity) < 3
     rows, columns = np.array([1, 2]), np.array([0, 0])
-    bounds = pool.bounds(rows, alive)
-    cost = pool.costs(columns, rows)
-    place, column = bounds.pairs_by_row(cost)
+    (block,) = store.screened([(rows, alive)])
+    cost = store.costs(columns, rows)
+    place, column = block.pairs_within(cost)
     assert {(0, 0), (1, 0)} <= set(zip(place, column, strict=True))
-    limit = np.full(pool.capacity, -np.inf)
+    limit = np.full(store.capacity, -np.inf)
     for row in (0, 1):
         limit[0] = cost[row]
-        slot, place = bounds.pairs_by_column(limit)
+        place, slot = block.pairs_within_columns(limit)
         assert np.any((slot == 0) & (place == row))
 
 
@@ -145,42 +145,44 @@ def test_a_window_that_greedy_would_not_have_made(x64):
     mean = np.array([0.1089, -4.1841, 4.5027, 2.6587, 1.7901, 1.6101])
     variance = np.array([0.3238, 0.0330, 0.0138, 0.1514, 0.2213, 0.0557])
     model, leaves = gaussian_leaves(weight, mean[:, None], variance[:, None])
-    engine = _Run(model, Pool(model, kernels.screen(model, leaves), leaves, 6), 6, None)
-    frontier = engine._frontier
-    frontier.search()
-    merges = engine._optimistic(15.31)
-    assert merges is not None
+    store = Store(model, kernels.screen(model, leaves), leaves, 6)
+    clusters = Neighbours.of(store)
+    clusters.search()
+    window = merge_window(clusters, 15.31)
+    merges = window.merges
     members = {slot: {name} for slot, name in enumerate(names)}
     for first, second, union in zip(*merges[:3], strict=True):
         members[union] = members[first] | members[second]
     made = {"".join(sorted(members[union])) for union in merges.union}
     assert {"YZ", "ABU"} <= made
     assert np.all(merges.cost <= 15.31)
-    assert np.isfinite(least_intruder(merges, schedule(merges), frontier, 6))
+    assert window.verdict is Verdict.NOT_GREEDY
+    assert np.isfinite(window.intruder)
+    assert clusters.store.used == 6
+    np.testing.assert_array_equal(clusters.active, np.arange(6))
     children, _, _ = windowed(model, leaves, 6)
     np.testing.assert_array_equal(children, one_at_a_time(model, leaves, 6)[0])
     pairs = {"".join(names[i] for i in pair) for pair in children[:3]}
     assert pairs == {"YZ", "AB", "UV"}
 
 
-def test_a_window_that_greedy_would_have_made(x64, rng):
-    """The check passes where costs are reducible, and on the window it repaired."""
+def test_a_window_that_greedy_makes_too(x64, rng):
+    """The check passes where costs are reducible."""
     model, leaves = leaves_of(rng.normal(size=(M, 3)), "ward")
-    engine = _Run(model, Pool(model, kernels.screen(model, leaves), leaves, M), M, None)
-    frontier = engine._frontier
-    frontier.search()
-    merges = engine._optimistic(np.median(frontier.bound[:M]))
-    assert merges is not None
+    clusters = Neighbours.of(Store(model, kernels.screen(model, leaves), leaves, M))
+    clusters.search()
+    window = merge_window(clusters, np.median(clusters.bound[:M]))
+    assert window.verdict is Verdict.GREEDY
+    assert window.intruder == np.inf
+    merges = window.merges
     assert len(merges.cost) > 5
-    order = schedule(merges)
-    assert least_intruder(merges, order, frontier, M) == np.inf
     expected, _ = one_at_a_time(model, leaves, M)
     members = {slot: frozenset([slot]) for slot in range(M)}
-    for first, second, union in zip(*(f[order] for f in merges[:3]), strict=True):
+    for first, second, union in zip(*merges[:3], strict=True):
         members[union] = members[first] | members[second]
-    sets = [members[union] for union in merges.union[order]]
+    sets = [members[union] for union in merges.union]
     made = [frozenset([leaf]) for leaf in range(M)]
-    for first, second in expected[: len(order)]:
+    for first, second in expected[: len(merges.cost)]:
         made.append(made[first] | made[second])
     assert sets == made[M:]
 
@@ -388,18 +390,18 @@ def test_screens_get_more_digits_where_that_helps(apart, x64, rng):
     )
     model = BregmanModel(SquaredNorm())
     leaves = model.leaves(jnp.asarray(x), jnp.ones(2000))
-    frontier = Frontier.of(Pool(model, model.screen(leaves), leaves, 2000))
-    frontier.search()
+    clusters = Neighbours.of(Store(model, model.screen(leaves), leaves, 2000))
+    clusters.search()
     sharp = apart > 1
-    assert frontier.pool.screen_dtype == (np.float64 if sharp else np.float32)
+    assert clusters.store.screen_dtype == (np.float64 if sharp else np.float32)
 
 
 def test_screens_keep_their_digits_where_more_would_not_help(x64):
     """Points all as far from each other: no precision tells them apart."""
     model = BregmanModel(SquaredNorm())
     leaves = model.leaves(jnp.eye(600), jnp.ones(600))
-    frontier = Frontier.of(Pool(model, model.screen(leaves), leaves, 600))
-    many = frontier.pool._many
-    frontier.search()
-    assert frontier.pool.screen_dtype == np.float32
-    assert frontier.pool._many > many  # it was tried
+    clusters = Neighbours.of(Store(model, model.screen(leaves), leaves, 600))
+    many = clusters.store._many_left
+    clusters.search()
+    assert clusters.store.screen_dtype == np.float32
+    assert clusters.store._many_left > many  # it was tried

@@ -10,14 +10,15 @@ from hostile_cases import leaves_of
 from bregjax import Problem
 from bregjax.clusters.gaussian_models import VarianceModel
 from bregjax.clusters.moments import Moments
-from bregjax.hierarchy import _engine_windowed as engine
 from bregjax.hierarchy import agglomerate, certify
 from bregjax.hierarchy._engine_windowed import windowed
 from bregjax.hierarchy._searches import drowned
-from bregjax.hierarchy._windowed import cached, kernels
-from bregjax.hierarchy._windowed.frontier import Frontier
-from bregjax.hierarchy._windowed.placement import Placement
-from bregjax.hierarchy._windowed.pool import Pool
+from bregjax.hierarchy._windowed.fallbacks import cached
+from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
+from bregjax.hierarchy._windowed.store import kernels
+from bregjax.hierarchy._windowed.store.placement import Placement
+from bregjax.hierarchy._windowed.store.store import Store
+from bregjax.hierarchy._windowed.windows import pace
 from bregjax.smoothing import blur, normal_reference
 
 M = 48
@@ -26,12 +27,12 @@ M = 48
 @pytest.fixture
 def impatient(monkeypatch):
     """Hand over after the first window that is undone."""
-    monkeypatch.setattr(engine, "_IN_VAIN", 0)
-    monkeypatch.setattr(engine, "_OF_OTHERS", 0)
+    monkeypatch.setattr(pace, "_IN_VAIN", 0)
+    monkeypatch.setattr(pace, "_OF_OTHERS", 0)
 
 
-def pool_of(model, leaves, m, **options):
-    return Pool(model, kernels.screen(model, leaves), leaves, m, **options)
+def store_of(model, leaves, m, **options):
+    return Store(model, kernels.screen(model, leaves), leaves, m, **options)
 
 
 def far_out(rng, m):
@@ -91,13 +92,13 @@ def test_what_does_not_fit_is_merged_one_at_a_time(rng, monkeypatch, impatient):
 def test_costs_that_drown_are_not_handed_over(rng, x64):
     x = rng.normal(size=(M, 2))
     model, leaves = leaves_of(x, "diagonal_gaussian", smoothing=blur(np.full(2, 1e3)))
-    pool, slots = pool_of(model, leaves, M), np.arange(M)
-    assert not cached.serves(pool, slots, 1e-13)
-    assert cached.serves(pool, slots, 1e-3)
-    assert cached.merge_cached(pool, slots) is not None
+    store, slots = store_of(model, leaves, M), np.arange(M)
+    assert not cached.serves(store, slots, 1e-13)
+    assert cached.serves(store, slots, 1e-3)
+    assert cached.merge_cached(store, slots) is not None
     x[:] = 1e-6 * x
     model, leaves = leaves_of(x, "diagonal_gaussian", smoothing=blur(np.full(2, 1e3)))
-    assert cached.merge_cached(pool_of(model, leaves, M), slots) is None
+    assert cached.merge_cached(store_of(model, leaves, M), slots) is None
     assert drowned(np.array([1e-13, 2e-13]), 1e-15)
     assert not drowned(np.array([0, 2e-13, 1]), 1e-15)
 
@@ -107,18 +108,18 @@ def test_neither_several_devices_nor_solved_costs_are_handed_over(rng, x64):
     slots = np.arange(M)
     mesh = jax.make_mesh((1,), ("rows",))
     assert not cached.serves(
-        pool_of(model, leaves, M, placement=Placement(mesh)), slots, 1.0
+        store_of(model, leaves, M, placement=Placement(mesh)), slots, 1.0
     )
-    pool = pool_of(model, leaves, M)
-    assert cached.serves(pool, slots, 1.0)
-    pool.host = object()  # pyright: ignore[reportAttributeAccessIssue]
-    assert not cached.serves(pool, slots, 1.0)
+    store = store_of(model, leaves, M)
+    assert cached.serves(store, slots, 1.0)
+    store.host = object()  # pyright: ignore[reportAttributeAccessIssue]
+    assert not cached.serves(store, slots, 1.0)
 
 
 def test_few_programs_are_compiled(rng, x64):
     model, leaves = leaves_of(rng.normal(size=(96, 2)), "ward")
-    pool = pool_of(model, leaves, 96)
-    sizes = [cached._size_class(pool, count) for count in range(2, 97)]
+    store = store_of(model, leaves, 96)
+    sizes = [cached._size_class(store, count) for count in range(2, 97)]
     assert np.all(np.diff(sizes) >= 0)
     assert all(size >= count for size, count in zip(sizes, range(2, 97), strict=True))
     assert len({size for size in sizes if size >= 12}) == 7
@@ -132,16 +133,16 @@ def test_a_loose_bound_does_not_leave_all_pairs_of_a_row_open(rng, x64, monkeypa
     x = np.exp(2 * rng.normal(size=(m, 20))) * (rng.random((m, 20)) < 0.3)
     x[:20] *= 1e2  # far out: half the digits say little of these
     smoothing = blur(np.full(20, 1e-3))
-    pool = pool_of(*leaves_of(x, "diagonal_gaussian", smoothing=smoothing), m)
+    store = store_of(*leaves_of(x, "diagonal_gaussian", smoothing=smoothing), m)
     evaluated = 0
-    costs = Pool._costs
+    costs = Store._costs
 
     def counted(self, first, second):
         nonlocal evaluated
         evaluated += len(first)
         return costs(self, first, second)
 
-    monkeypatch.setattr(Pool, "_costs", counted)
-    Frontier.of(pool).search()
+    monkeypatch.setattr(Store, "_costs", counted)
+    Neighbours.of(store).search()
     assert evaluated < 60 * m
-    assert pool.screen_dtype == np.float32
+    assert store.screen_dtype == np.float32

@@ -18,12 +18,12 @@ from bregjax.convex import NegativeEntropy, SquaredNorm
 from bregjax.families import Gaussian
 from bregjax.hierarchy import agglomerate, certify
 from bregjax.hierarchy._engine_windowed import windowed
-from bregjax.hierarchy._windowed import kernels
-from bregjax.hierarchy._windowed.ahead import Ahead
-from bregjax.hierarchy._windowed.bounds import as_limit
-from bregjax.hierarchy._windowed.frontier import Frontier
-from bregjax.hierarchy._windowed.nearest import Costs, Nearest, push_least
-from bregjax.hierarchy._windowed.pool import Pool
+from bregjax.hierarchy._windowed.neighbours.nearest import Nearest, push_least
+from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
+from bregjax.hierarchy._windowed.store.prefetch import Prefetch
+from bregjax.hierarchy._windowed.store.query import Pairs
+from bregjax.hierarchy._windowed.store.store import Store
+from bregjax.hierarchy._windowed.store.two_least import as_limit, two_least
 from bregjax.smoothing import blur
 
 
@@ -34,7 +34,7 @@ def test_the_two_least_tell_their_places(axis, dtype, rng):
     low[0] = 0
     low[:, 0] = 0
     info = np.finfo(dtype)
-    found = np.asarray(kernels.two_least(jnp.asarray(low), axis))
+    found = np.asarray(two_least(jnp.asarray(low), axis))
     expected = np.sort(low, axis)
     for level, least in enumerate(np.moveaxis(expected, axis, 0)[:2]):
         assert np.all(found[level] <= np.maximum(least, info.tiny))
@@ -48,7 +48,7 @@ def test_the_two_least_tell_their_places(axis, dtype, rng):
 
 
 def test_alone_in_its_group(dtype):
-    least, second = kernels.two_least(jnp.asarray([[[3.0], [0.0]]], dtype), 2)
+    least, second = two_least(jnp.asarray([[[3.0], [0.0]]], dtype), 2)
     np.testing.assert_array_equal(least, [[3, 0]])
     assert np.all(np.isinf(second))
 
@@ -69,25 +69,28 @@ def test_pairs_within_a_limit(family, count, x64, rng):
     m = 200
     x = rng.poisson(4, (m, 5)).astype(float)
     model, leaves = leaves_of(x, family)
-    pool = Pool(model, model.screen(leaves), leaves, m)
-    alive = (np.arange(pool.capacity) < m) & (rng.random(pool.capacity) < 0.8)
+    store = Store(model, model.screen(leaves), leaves, m)
+    alive = (np.arange(store.capacity) < m) & (rng.random(store.capacity) < 0.8)
     rows = rng.permutation(m)[:count]
-    bounds = pool.bounds(rows, alive)
+    (block,) = store.screened([(rows, alive)])
     column = np.flatnonzero(alive)
     row, other = (v.ravel() for v in np.meshgrid(rows, column, indexing="ij"))
-    cost = pool.costs(row, other).reshape(count, -1)
+    cost = store.costs(row, other).reshape(count, -1)
     cost[rows[:, None] == column] = np.inf
     by_row = np.quantile(cost, 0.05, axis=1)
-    place, slot = bounds.pairs_by_row(by_row)
-    found = {pair for pair in zip(place, slot, strict=True) if alive[pair[1]]}
+    place, slot = block.pairs_within(by_row)
+    found = set(zip(place, slot, strict=True))
+    assert len(found) == len(place)
+    assert np.all(alive[slot])
+    assert np.all(slot != rows[place])
     near = np.argwhere(cost <= by_row[:, None])
     assert {(i, column[j]) for i, j in near} <= found
     assert len(found) <= 8 * len(near) + 16 * count
-    by_slot = np.full(pool.capacity, -np.inf)
+    by_slot = np.full(store.capacity, -np.inf)
     by_slot[column] = np.quantile(cost, 0.1, axis=0)
-    slot, place = bounds.pairs_by_column(by_slot)
+    place, slot = block.pairs_within_columns(by_slot)
     assert len(slot) == len(set(zip(slot, place, strict=True)))
-    found = {pair for pair in zip(slot, place, strict=True) if pair[1] < count}
+    found = set(zip(slot, place, strict=True))
     near = np.argwhere(cost <= by_slot[column])
     assert {(column[j], i) for i, j in near} <= found
 
@@ -99,7 +102,7 @@ def test_work_ahead_comes_in_order_with_the_caller_s_settings(x64):
         threads.add(threading.get_ident())
         return jnp.full(3, 1 / 3) * n, n
 
-    ahead = Ahead(threaded=True)
+    ahead = Prefetch(threaded=True)
     for count in (1, 2, 20):
         for k, (values, n) in enumerate(ahead.map(work, iter(range(count)))):
             assert n == k
@@ -108,7 +111,7 @@ def test_work_ahead_comes_in_order_with_the_caller_s_settings(x64):
     with jax.enable_x64(False):
         kinds = {values.dtype for values, _ in ahead.map(work, range(9))}
     assert kinds == {np.dtype(np.float32)}
-    plain = Ahead(threaded=False)
+    plain = Prefetch(threaded=False)
     assert [n for _, n in plain.map(work, range(5))] == [0, 1, 2, 3, 4]
 
 
@@ -118,7 +121,7 @@ def test_what_fails_ahead_is_raised():
             raise KeyError(n)
         return n
 
-    ahead = Ahead(threaded=True)
+    ahead = Prefetch(threaded=True)
     got = []
     with pytest.raises(KeyError):
         got.extend(ahead.map(work, range(20)))
@@ -207,11 +210,11 @@ def test_only_one_other(x64):
     model = BregmanModel(SquaredNorm())
     x = jnp.asarray([[0.0], [1.0], [5.0]])
     leaves = model.leaves(x, jnp.ones(3))
-    frontier = Frontier.of(Pool(model, model.screen(leaves), leaves, 3))
-    frontier.search()
-    np.testing.assert_array_equal(frontier.near.slot[:2, :3], [[1, 0, 1], [2, 2, 0]])
+    clusters = Neighbours.of(Store(model, model.screen(leaves), leaves, 3))
+    clusters.search()
+    np.testing.assert_array_equal(clusters.near.slot[:2, :3], [[1, 0, 1], [2, 2, 0]])
     np.testing.assert_allclose(
-        frontier.near.bound[:2, :3], [[0.25, 0.25, 4], [6.25, 4, 6.25]]
+        clusters.near.bound[:2, :3], [[0.25, 0.25, 4], [6.25, 4, 6.25]]
     )
 
 
@@ -228,7 +231,7 @@ def test_the_nearest_through_births_and_deaths(depth, rng):
     def pairs(rows):
         first, second = (v.ravel() for v in np.meshgrid(rows, np.flatnonzero(alive)))
         first, second = first[first != second], second[first != second]
-        return Costs(first, second, cost[first, second])
+        return Pairs(first, second, cost[first, second])
 
     near.replace(np.arange(start), pairs(np.arange(start)), key)
     lost = 0
@@ -236,7 +239,7 @@ def test_the_nearest_through_births_and_deaths(depth, rng):
         alive[rng.choice(np.flatnonzero(alive), 1)] = False
         near.forget_dead(alive)
         others = np.flatnonzero(alive)
-        near.insert(Costs(others, np.full(len(others), new), cost[others, new]), key)
+        near.insert(Pairs(others, np.full(len(others), new), cost[others, new]), key)
         alive[new] = True
         near.replace(np.array([new]), pairs(np.array([new])), key)
         for row in np.flatnonzero(alive):

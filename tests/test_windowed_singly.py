@@ -12,9 +12,7 @@ from bregjax.clusters.screens.kernels import in_range, log_of_product
 from bregjax.convex import NegativeEntropy
 from bregjax.hierarchy import agglomerate, certify
 from bregjax.hierarchy._engine_windowed import _Run
-from bregjax.hierarchy._windowed import kernels
-from bregjax.hierarchy._windowed.frontier import Frontier
-from bregjax.hierarchy._windowed.lists import (
+from bregjax.hierarchy._windowed.fallbacks.lists import (
     Lists,
     of_costs,
     revalued,
@@ -22,7 +20,10 @@ from bregjax.hierarchy._windowed.lists import (
     without,
     without_names,
 )
-from bregjax.hierarchy._windowed.pool import Pool
+from bregjax.hierarchy._windowed.fallbacks.one_by_one import merge_singly
+from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
+from bregjax.hierarchy._windowed.store import kernels
+from bregjax.hierarchy._windowed.store.store import Store
 from bregjax.smoothing import Blur, normal_reference
 
 M = 48
@@ -44,9 +45,9 @@ def narrow(x, factor):
 
 def all_singly(model, leaves, m):
     """Children and costs of all merges, made by the compiled program alone."""
-    pool = Pool(model, kernels.screen(model, leaves), leaves, m)
-    run = _Run(model, pool, m, None)
-    run._frontier.search()
+    store = Store(model, kernels.screen(model, leaves), leaves, m)
+    run = _Run(store, m)
+    run.clusters.search()
     run._merge_compiled(m - 1)
     return run
 
@@ -76,9 +77,9 @@ def test_a_screen_that_says_nothing_hides_no_pair(rng, x64, monkeypatch):
         lambda columns: jnp.full((len(rows[0]), len(columns[0])), jnp.nan)
     )
     monkeypatch.setattr(type(screen), "against", nothing)
-    pool = Pool(model, screen, leaves, m)
-    run = _Run(model, pool, m, None)
-    run._frontier.search()
+    store = Store(model, screen, leaves, m)
+    run = _Run(store, m)
+    run.clusters.search()
     run._merge_compiled(m - 1)
     np.testing.assert_array_equal(run.children, expected)
 
@@ -88,19 +89,19 @@ def test_what_is_known_afterwards_holds(rng, x64):
     m = 120
     x = near_constant(rng, m)
     model, leaves = leaves_of(x, "diagonal_gaussian", smoothing=narrow(x, 1e-2))
-    pool = Pool(model, model.screen(leaves), leaves, m)
-    frontier = Frontier.of(pool)
-    frontier.search()
+    store = Store(model, model.screen(leaves), leaves, m)
+    clusters = Neighbours.of(store)
+    clusters.search()
     for count in (1, 20, 40):
-        frontier.merge_singly(count)
-        near, active = frontier.near, frontier.active
+        merge_singly(clusters, count)
+        near, active = clusters.near, clusters.active
         for row in active:
             others = active[active != row]
-            cost = pool.costs(np.full(len(others), row), others)
+            cost = store.costs(np.full(len(others), row), others)
             exact = near.exact[:, row]
             assert np.all(exact[: np.count_nonzero(exact)])
             named = near.slot[exact, row]
-            assert np.all(frontier.alive[named])
+            assert np.all(clusters.alive[named])
             place = np.searchsorted(others, named)
             np.testing.assert_allclose(near.bound[exact, row], cost[place], rtol=1e-12)
             rest = np.delete(cost, place)
@@ -136,10 +137,9 @@ def test_work_is_linear_in_rows_whatever_the_bandwidth(factor):
 
 
 def test_ties_pass_the_certificate_one_at_a_time(monkeypatch):
-    def all_at_once(self, threshold, share):
+    def all_at_once(self, threshold):
         del threshold
         self._merge_compiled(self._left - 1)
-        return share
 
     monkeypatch.setattr(_Run, "_merge_window", all_at_once)
     for family in ("poisson", "diagonal_gaussian"):

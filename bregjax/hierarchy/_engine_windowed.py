@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jax.sharding import Mesh
@@ -11,40 +10,16 @@ from bregjax._typing import PyTree
 from bregjax.clusters.base import ClusterModel
 from bregjax.clusters.host_model import HostModel
 from bregjax.clusters.screens import Screen
-from bregjax.hierarchy._windowed import kernels
-from bregjax.hierarchy._windowed.cached import merge_cached, serves
-from bregjax.hierarchy._windowed.check import least_intruder
-from bregjax.hierarchy._windowed.frontier import Frontier
-from bregjax.hierarchy._windowed.placement import Placement
-from bregjax.hierarchy._windowed.pool import MOST_SINGLY, Pool
-from bregjax.hierarchy._windowed.schedule import Merges, schedule
+from bregjax.hierarchy._windowed.fallbacks import one_by_one
+from bregjax.hierarchy._windowed.fallbacks.cached import merge_cached, serves
+from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
+from bregjax.hierarchy._windowed.store import kernels
+from bregjax.hierarchy._windowed.store.placement import Placement
+from bregjax.hierarchy._windowed.store.store import Store
+from bregjax.hierarchy._windowed.windows.pace import Pace
+from bregjax.hierarchy._windowed.windows.window import Verdict, merge_window
 
 __all__ = ["WindowedInfo", "windowed"]
-
-# Shares of the clusters whose nearest is within a window's threshold: of the first, the
-# largest and the smallest window. The larger, the fewer rounds; and where costs aren't
-# reducible, the more windows are undone.
-_SHARES, _REDUCIBLE_SHARES = (0.6, 0.7, 0.01), (0.9, 0.95, 0.01)
-# By how much they change after a window that is greedy's, and one that isn't.
-_GROWTH, _SHRINKAGE = 1.1, 0.7
-# The same after one that failed at its first merges, and until it is large again.
-_COLLAPSE, _RECOVERY = 0.25, 1.3
-# A window of so few merges that fails is made one merge at a time; so many are made so
-# before the next window; twice as many after each that fails at its first, and more by
-# a factor where one was given up or there is a program for that.
-_FEW, _FASTER = 8, 8
-# Where so many merges would have been made one at a time it is compiled, which
-# takes as long as a hundred of them do without; from then on windows of fewer clusters
-# than so many are not tried: their rounds and the check take longer.
-_BY_HOST, _WORTH = 64, 64
-# Rows searched in vain, by which the clusters that are left go to the matrix engine if
-# that serves: so many a cluster, of these at least so many, and a share of all others.
-# It computes some four times as much. One merge from the host counts as so many pairs,
-# and bounds in all digits as so many of half.
-_IN_VAIN, _AT_LEAST, _OF_OTHERS, _PAIRS_BY_HOST, _BY_DIGITS = 1.1, 2000, 0.25, 2**16, 3
-# A window of so many rounds, several times what they take, is given up: unions come
-# ever nearer to the rest, which one merge at a time makes at less cost.
-_MANY_ROUNDS = 24
 
 
 @dataclass
@@ -93,17 +68,17 @@ def windowed(
     A window takes a threshold on costs and merges, round by round, all pairs within it
     in which each is the other's nearest. That is what one merge at a time would give
     if costs were reducible; where they aren't, it nearly always is. So each window is
-    checked against greedy's own order of its merges (`_windowed/check.py`), and undone
-    and tried smaller, at last one merge at a time, if it isn't what greedy does.
+    checked against greedy's own order of its merges (`_windowed/windows/check.py`), and
+    undone and tried smaller, at last one merge at a time, if it isn't what greedy does.
     Costs that are reducible (squared distances: the union of two clusters, each the
     other's nearest, is no nearer to a third than they were) need no check.
 
     Where windows fail again and again, because unions come nearer to others than their
     parts were, the clusters that are left go to the matrix engine, if a matrix of their
     costs fits into memory and none of these is as small as its rounding
-    (`_windowed/cached.py`). Else merges are made one at a time by one program
-    (`_windowed/singly.py`), each at the cost of a row of bounds or two, and windows are
-    tried less and less.
+    (`_windowed/fallbacks/cached.py`). Otherwise merges are made one at a time by one
+    program (`_windowed/fallbacks/program.py`), each at the cost of a row of bounds or
+    two, and fewer windows are tried.
 
     Pairs are screened by lower bounds, `model.screen`; `merge_cost`, the robust
     form, decides among all that are left.
@@ -136,8 +111,8 @@ def windowed(
         `[num_points − 1]`, those `replay` gives up to rounding; and what was done.
     """
     bounds = kernels.screen(model, leaves) if screen is None else screen
-    pool = Pool(model, bounds, leaves, num_points, Placement(mesh), host)
-    run = _Run(model, pool, num_points, report)
+    store = Store(model, bounds, leaves, num_points, Placement(mesh), host)
+    run = _Run(store, num_points, report)
     if labels is not None:
         run.merge_equals(labels)
     run.merge_all()
@@ -145,37 +120,33 @@ def windowed(
 
 
 class _Run:
-    """The state of one agglomeration on the host."""
+    """One agglomeration: nodes of the tree by slot, and the merges made so far."""
 
     def __init__(
         self,
-        model: ClusterModel,
-        pool: Pool,
+        store: Store,
         num_points: int,
-        report: Callable[[int], None] | None,
+        report: Callable[[int], None] | None = None,
     ) -> None:
         self.children = np.zeros((num_points - 1, 2), np.int32)
         self.costs = np.zeros(num_points - 1)
         self.info = WindowedInfo()
-        self._reducible = model.reducible
-        self._shares = _REDUCIBLE_SHARES if model.reducible else _SHARES
-        self._singly = _FEW
-        self._inverting = False
+        self.clusters = Neighbours.of(store)
+        self._reducible = store.model.reducible
+        self._pace = Pace(reducible=self._reducible)
         self._caching = True
-        self._in_vain = 0.0
-        self._frontier = Frontier.of(pool)
-        self._node = np.arange(pool.capacity)
+        self._node = np.arange(store.capacity)
         self._num_points = num_points
         self._made = 0
         self._report = report
 
     def merge_equals(self, labels: np.ndarray) -> None:
         """Merge equal points, in pairs of pairs: as many rounds as doublings."""
-        frontier = self._frontier
-        of_slot = np.zeros(frontier.pool.capacity, labels.dtype)
+        clusters = self.clusters
+        of_slot = np.zeros(clusters.store.capacity, labels.dtype)
         of_slot[: len(labels)] = labels
         while True:
-            slots = frontier.active
+            slots = clusters.active
             slots = slots[np.lexsort((self._node[slots], of_slot[slots]))]
             equal = of_slot[slots[1:]] == of_slot[slots[:-1]]
             run_starts = np.flatnonzero(np.append(True, ~equal))
@@ -185,7 +156,7 @@ class _Run:
             if not len(even):
                 break
             first, second = slots[even], slots[even + 1]
-            union = frontier.unite(first, second)
+            union = clusters.unite(first, second)
             of_slot[union] = of_slot[first]
             self._commit(first, second, union, np.zeros(len(union)))
             kept, moved = self._compact()
@@ -194,135 +165,88 @@ class _Run:
 
     def merge_all(self) -> None:
         """Search all nearest, then merge by windows until one cluster is left."""
-        frontier = self._frontier
-        frontier.search()
-        share = self._shares[0]
+        clusters, pace = self.clusters, self._pace
+        clusters.search()
         while self._left > 1:
             self._make_room()
-            if self._is_costly() and self._merge_cached():
+            costly = pace.is_costly(self._left, clusters.searches)
+            if costly and self._merge_cached():
                 break
-            if self._inverting and share * self._left < _WORTH:
-                self._merge_singly(_WORTH)
-                share *= _RECOVERY
+            count = pace.before_next(self._left)
+            if count:
+                self._merge_singly(count)
                 continue
-            bounds = np.sort(frontier.bound[frontier.active])
-            share = self._merge_window(bounds[int(share * len(bounds))], share)
+            bounds = np.sort(clusters.bound[clusters.active])
+            self._merge_window(bounds[int(pace.share * len(bounds))])
         # Costs that could not be had were searched with as the largest number.
-        self.costs[self.costs >= np.finfo(frontier.pool.dtype).max] = np.nan
-        self.info.searches = frontier.searches
-        self.info.rescans = frontier.rescans
+        self.costs[self.costs >= np.finfo(clusters.store.dtype).max] = np.nan
+        self.info.searches = clusters.searches
+        self.info.rescans = clusters.rescans
 
     @property
     def _left(self) -> int:
         """Number of clusters."""
         return self._num_points - self._made
 
-    def _merge_window(self, threshold: float, share: float) -> float:
-        """Make merges within a threshold; the share of clusters to try next."""
-        info, frontier = self.info, self._frontier
-        usual, largest, smallest = self._shares
-        before = frontier.snapshot()
-        start, searches = frontier.pool.used, frontier.searches
-        merges = self._optimistic(threshold)
-        if merges is None:
-            info.overflows += 1
-            frontier.restore(before)
-            if share < smallest:
-                self._merge_singly(1)
-            return share / 2
-        if self._is_long(merges):
-            info.long_windows += 1
-            self._undo(before, searches)
-            return self._step_back(1, share, 0)
-        if not len(merges.cost):  # nothing but bounds below what is there
-            return share
-        order = schedule(merges)
-        intruder = np.inf
-        if not self._reducible:
-            intruder = least_intruder(merges, order, frontier, start)
-        if intruder == np.inf:
-            self._commit(*(field[order] for field in merges[:4]))
+    def _merge_window(self, threshold: float) -> None:
+        """Merge by a window within a threshold, or what can be made of it."""
+        info, pace, clusters = self.info, self._pace, self.clusters
+        searches = clusters.searches
+        window = merge_window(clusters, threshold, reducible=self._reducible)
+        info.rounds += window.rounds
+        merges = window.merges
+        if window.verdict is Verdict.GREEDY:
+            self._commit(merges.first, merges.second, merges.union, merges.cost)
             info.windows += 1
-            self._singly = max(self._singly // 2, _FEW) if self._inverting else _FEW
-            growth = _GROWTH if share > usual / 2 else _RECOVERY
-            return min(growth * share, largest)
-        info.failed_checks += 1
-        self._undo(before, searches)
-        lower = np.nextafter(intruder, -np.inf)
-        count = int(np.count_nonzero(merges.cost <= lower))
-        few = _WORTH if self._inverting else _FEW
-        if count <= few or lower >= threshold:
-            return self._step_back(min(count, few) + 1, share, len(merges.cost))
-        self._merge_window(lower, share)
-        return max(_SHRINKAGE * share, smallest)
+            pace.greedy()
+        elif window.verdict is Verdict.NO_ROOM:
+            info.overflows += 1
+            if pace.is_smallest:
+                self._merge_singly(1)
+            pace.no_room()
+        elif window.verdict is Verdict.LONG:
+            info.long_windows += 1
+            pace.undone(clusters.searches - searches, clusters.store.screen_dtype)
+            self._step_back(1, 0)
+        elif window.verdict is Verdict.NOT_GREEDY:
+            info.failed_checks += 1
+            pace.undone(clusters.searches - searches, clusters.store.screen_dtype)
+            lower = np.nextafter(window.intruder, -np.inf)
+            count = int(np.count_nonzero(merges.cost <= lower))
+            if count <= pace.few or lower >= threshold:
+                self._step_back(min(count, pace.few) + 1, len(merges.cost))
+                return
+            share = pace.share
+            self._merge_window(lower)
+            pace.failed(share)
 
-    def _undo(self, before: dict[str, Any], searches: int) -> None:
-        """Return to before a window, which began after so many searches."""
-        pool = self._frontier.pool
-        each = 1 if pool.screen_dtype == np.float32 else _BY_DIGITS
-        self._in_vain += each * (self._frontier.searches - searches)
-        self._frontier.restore(before)
-
-    def _step_back(self, count: int, share: float, size: int) -> float:
-        """Make merges one at a time, so many or more; the share to try next.
-
-        More the next time, if a window of a small size failed; 0 is one given up.
-        """
-        self._merge_singly(max(count, self._singly))
-        if size > 4 * self._singly and not self._inverting:
-            return max(_COLLAPSE * share, self._shares[2])
-        # Where greedy is not to be foreseen it may stay so for a while.
-        self._singly *= _FASTER if self._inverting or not size else 2
-        return max(_COLLAPSE * share, self._shares[2])
-
-    def _is_long(self, merges: Merges) -> bool:
-        """Whether a window has taken so many rounds that it is given up."""
-        return not self._reducible and np.max(merges.round, initial=0) > _MANY_ROUNDS
-
-    def _optimistic(self, threshold: float) -> Merges | None:
-        """Merge by rounds, until no pair is within the threshold, or they get long.
-
-        None if room ends.
-        """
-        frontier = self._frontier
-        rounds = [Merges.none()]
-        while True:
-            frontier.refresh(threshold)
-            first, second = frontier.mutual(threshold)
-            if not len(first) or self._is_long(rounds[-1]):
-                return Merges.joined(rounds)
-            if len(first) > frontier.pool.room:
-                return None
-            cost, key = frontier.bound[first], frontier.keys(first, second)
-            mutual = frontier.exact[second] & (frontier.nearest[second] == first)
-            union = frontier.merge(first, second, threshold)
-            which = np.full(len(union), len(rounds))
-            made = Merges(first, second, union, cost, key, which, mutual)
-            rounds.append(made)
-            self.info.rounds += 1
+    def _step_back(self, count: int, size: int) -> None:
+        """Make so many merges one at a time, or more, after a window of a size."""
+        self._merge_singly(self._pace.after_failure(count))
+        self._pace.stepped_back(size)
 
     def _merge_singly(self, count: int) -> None:
         """Make merges one at a time, as greedy does."""
         count = min(count, self._left - 1)
-        often = self.info.single_steps + count > _BY_HOST
+        often = self._pace.is_often(self.info.single_steps + count)
         if often and self._merge_cached():
             return
-        # From here on: a program for single merges pays.
-        self._inverting |= often and self._frontier.pool.merges_singly
-        if self._inverting:
+        if often and one_by_one.serves(self.clusters.store):
+            self._pace.inverting = True
+        if self._pace.inverting:
             self._merge_compiled(count)
         else:
             self._merge_from_host(count)
 
     def _merge_cached(self) -> bool:
         """Make all merges that are left over a matrix of costs, where that serves."""
-        frontier = self._frontier
-        first, _ = frontier.first_pair()
-        slots = frontier.active
+        clusters = self.clusters
+        least = clusters.first_pair().cost[0]
+        slots = clusters.active
         slots = slots[np.argsort(self._node[slots])]
-        if not (self._caching and serves(frontier.pool, slots, *frontier.bound[first])):
+        if not (self._caching and serves(clusters.store, slots, least)):
             return False
-        found = merge_cached(frontier.pool, slots)
+        found = merge_cached(clusters.store, slots)
         if found is None:
             self._caching = False
             return False
@@ -334,13 +258,10 @@ class _Run:
 
     def _merge_compiled(self, count: int) -> None:
         """Make merges one at a time, many in one call."""
-        pool = self._frontier.pool
         while count:
             self._make_room()
-            some, start = min(count, MOST_SINGLY, pool.room), pool.used
-            made = self._frontier.merge_singly(some)
-            first, second, cost = (np.asarray(values)[:some] for values in made[:3])
-            self._commit(first, second, np.arange(start, pool.used), cost)
+            some = min(count, one_by_one.MOST, self.clusters.room)
+            self._commit(*one_by_one.merge_singly(self.clusters, some))
             self.info.single_steps += some
             count -= some
 
@@ -348,25 +269,18 @@ class _Run:
         """Make merges one at a time, each by a few calls that windows make too."""
         for _ in range(count):
             self._make_room()
-            first, second = self._frontier.first_pair()
-            cost = self._frontier.bound[first]
-            self._commit(first, second, self._frontier.merge(first, second), cost)
+            first, second, cost, *_ = self.clusters.first_pair()
+            self._commit(first, second, self.clusters.merge(first, second), cost)
             self.info.single_steps += 1
-            self._in_vain += _PAIRS_BY_HOST / max(self._left, _AT_LEAST)
-
-    def _is_costly(self) -> bool:
-        """Whether so much was done in vain that costs are better had all at once."""
-        others = max(self._frontier.searches - self._in_vain, 0)
-        most = _IN_VAIN * max(self._left, _AT_LEAST) + _OF_OTHERS * others
-        return self._in_vain > most
+            self._pace.merged_by_host(self._left)
 
     def _make_room(self) -> None:
-        pool = self._frontier.pool
-        if pool.room < self._left // 2 + 1 or self._left < 0.85 * pool.used:
+        store = self.clusters.store
+        if store.room < self._left // 2 + 1 or self._left < 0.85 * store.used:
             self._compact()
 
     def _compact(self) -> tuple[np.ndarray, np.ndarray]:
-        kept, moved = self._frontier.compact()
+        kept, moved = self.clusters.compact()
         self._node[moved] = self._node[kept]
         return kept, moved
 
@@ -377,8 +291,8 @@ class _Run:
         union: np.ndarray,
         cost: np.ndarray,
     ) -> None:
-        """Record merges in the order that they are in."""
-        # Also of those that are parts of later ones.
+        """Record merges of slots in the order that they are in."""
+        # Before nodes are read: a union may be a part of a later merge.
         self._node[union] = self._num_points + self._made + np.arange(len(union))
         self._record(np.stack([self._node[first], self._node[second]], axis=1), cost)
 

@@ -24,9 +24,10 @@ from bregjax.hierarchy._host_costs import (
 )
 from bregjax.hierarchy._provenance import compare_costs
 from bregjax.hierarchy._search import take
-from bregjax.hierarchy._windowed import kernels
-from bregjax.hierarchy._windowed.pool import Pool, blocks
-from bregjax.hierarchy._windowed.range_max import RangeMax
+from bregjax.hierarchy._windowed.store import kernels
+from bregjax.hierarchy._windowed.store.query import pairs_within
+from bregjax.hierarchy._windowed.store.store import Store, runs
+from bregjax.hierarchy._windowed.windows.lives import Lives
 from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.hierarchy.tree_costs import (
     children_of,
@@ -36,12 +37,13 @@ from bregjax.hierarchy.tree_costs import (
 
 __all__ = ["Certificate", "certify"]
 
-# Costs under this share of the mean merge cost are taken for this share: those of
-# near-duplicates are rounding.
+# _NEGLIGIBLE  Share of the mean merge cost for which smaller costs are taken: those of
+#     near-duplicates are rounding.
+# _CHUNKS  How many times the living clusters, fewer with each merge, are gathered. Too
+#     few, and dead ones are screened; too many, and gathering takes longer.
+# _PAIRS  Pairs that are looked at together.
 _NEGLIGIBLE = 1e-9
-# The clusters alive shrink with each merge; columns are gathered anew so many times.
 _CHUNKS = 16
-# Pairs looked at together.
 _PAIRS = 2**19
 
 
@@ -149,9 +151,10 @@ def certify(
             own = tree.merge_costs
             compare_costs(tree, costs)
         sum_of_costs = float(np.sum(np.asarray(own)))
-        lives = _Lives.of(children, costs)
-        worst = _worst(pairs_of(nodes, lives, rows, exact=sample is not None), lives)
-    num_pairs = lives.num_pairs(rows)
+        lives = _lives(children, costs)
+        pairs = pairs_of(nodes, children, lives, rows, exact=sample is not None)
+        worst = _worst(pairs, lives)
+    num_pairs = _num_pairs(lives, rows)
     return Certificate(*worst, num_pairs, sum_of_costs, cost_of_all)
 
 
@@ -171,8 +174,8 @@ def _sampled(count: int, sample: SupportsIndex | None, key: ArrayLike) -> np.nda
     return chosen
 
 
-# From children to the states of all nodes and the costs of merges; and from these,
-# lives, rows and whether bounds are left out, to batches of pairs in question.
+# From children to the states of all nodes and the costs of merges; and from nodes,
+# children, lives, rows and whether bounds are left out, to pairs in question.
 _TreeOf = Callable[[np.ndarray], tuple[PyTree, np.ndarray]]
 _PairsOf = Callable[..., Iterator["_Pairs"]]
 
@@ -224,66 +227,39 @@ def _on_host(problem: Problem) -> tuple[_TreeOf, _PairsOf] | None:
     return tree_of, functools.partial(_screened_pairs, model, screen, host)
 
 
-@dataclass(frozen=True)
-class _Lives:
-    """When nodes live, and the dearest of the merges in any time.
+def _lives(children: np.ndarray, costs: np.ndarray) -> Lives:
+    """Lives of the nodes of a tree, over its merges by cost alone."""
+    steps = np.arange(1, len(costs) + 1)
+    birth = np.concatenate([np.zeros(len(costs) + 1, int), steps])
+    death = np.full(len(birth), len(costs) + 1)
+    death[children] = steps[:, None]
+    return Lives.of(birth, death, costs, np.zeros(len(costs), np.uint32))
 
-    Attributes:
-        children: `[m − 1, 2]`.
-        birth: The step before which each node first exists, `[2m − 1]`.
-        death: The step that merges it.
-        cost: Merge costs by rank, and −inf.
-        dearest: Range maxima of ranks over steps.
+
+def _limits(lives: Lives, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """The largest merge cost while both of two nodes live, their own excepted.
+
+    −inf for those that never coexist, and where the second is merged before the first,
+    which is for the other order.
     """
+    begin = np.maximum(lives.birth[first], lives.birth[second])
+    end, other = lives.death[first], lives.death[second]
+    ours = (end <= other) & (first != second)
+    return lives.cost[lives.rank(begin, np.where(ours, end - (end == other), 0))]
 
-    children: np.ndarray
-    birth: np.ndarray
-    death: np.ndarray
-    cost: np.ndarray
-    dearest: RangeMax
 
-    @classmethod
-    def of(cls, children: np.ndarray, costs: np.ndarray) -> "_Lives":
-        """Lives of the nodes of a tree."""
-        steps = np.arange(len(costs))
-        birth = np.concatenate([np.zeros(len(costs) + 1, int), steps + 1])
-        death = np.full(len(birth), len(costs))
-        death[children] = steps[:, None]
-        by_rank = np.argsort(costs, kind="stable")
-        dearest = RangeMax(np.argsort(by_rank))
-        return cls(children, birth, death, np.append(costs[by_rank], -np.inf), dearest)
-
-    def most(self, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-        """The largest merge cost of steps [begin, end), −inf where there are none."""
-        return self.cost[self.dearest(begin, end)]
-
-    def of_life(self, nodes: np.ndarray) -> np.ndarray:
-        """The largest merge cost while nodes live, their own included."""
-        return self.most(self.birth[nodes], self.death[nodes] + 1)
-
-    def of_pairs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """The largest merge cost while both live, their own excepted.
-
-        −inf for those that never coexist, and where the second is merged before the
-        first, which is for the other order.
-        """
-        begin = np.maximum(self.birth[first], self.birth[second])
-        end, other = self.death[first], self.death[second]
-        ours = (end <= other) & (first != second)
-        return self.most(begin, np.where(ours, end + (end < other), 0))
-
-    def num_pairs(self, rows: np.ndarray) -> int:
-        """How many pairs it takes to compare rows with all alive at their merge."""
-        others = len(self.children) - self.death[: len(rows)][rows]
-        together = np.count_nonzero(np.all(rows[self.children], axis=1))
-        return int(np.sum(others) - together)
+def _num_pairs(lives: Lives, rows: np.ndarray) -> int:
+    """How many pairs it takes to compare rows with all alive at their merge."""
+    death = lives.death[: len(rows)][rows]
+    together = len(death) - len(np.unique(death))
+    return int(np.sum(lives.num_steps + 1 - death) - together)
 
 
 def _worst(
-    pairs: Iterator[_Pairs], lives: _Lives
+    pairs: Iterator[_Pairs], lives: Lives
 ) -> tuple[float, float, tuple[int, int] | None]:
     """Excess, relative excess and the pair of the former."""
-    floor = _NEGLIGIBLE * np.sum(lives.cost[:-1]) / max(len(lives.children), 1)
+    floor = _NEGLIGIBLE * np.sum(lives.cost[:-1]) / max(lives.num_steps, 1)
     floor = max(floor, np.finfo(float).tiny)
     excess, relative, pair = 0.0, 0.0, None
     for u, v, limit, cost in pairs:
@@ -305,22 +281,24 @@ def _worst(
 
 
 def _solved_pairs(
-    host: HostModel, nodes: PyTree, lives: _Lives, rows: np.ndarray, *, exact: bool
+    host: HostModel,
+    nodes: PyTree,
+    children: np.ndarray,
+    lives: Lives,
+    rows: np.ndarray,
+    *,
+    exact: bool,
 ) -> Iterator[_Pairs]:
     """All pairs that coexist with some of the rows, costs solved for."""
     del exact  # costs are what is compared, in either case
-    first = lives.children.ravel()
-    first = first[(lives.of_life(first) > 0) & rows[first]]
-    everyone = np.arange(len(lives.birth))
+    first = children.ravel()
+    first = first[(lives.limit(first) > 0) & rows[first]]
     numbers = sum(leaf[:1].size for leaf in jax.tree.leaves(nodes))
-    for part in blocks(first, max(8 * _PAIRS // (len(everyone) * numbers), 1)):
-        u, v = np.repeat(part, len(everyone)), np.tile(everyone, len(part))
-        limit = lives.of_pairs(u, v)
-        meet = limit > 0
-        if np.any(meet):
-            u, v, limit = u[meet], v[meet], limit[meet]
-            cost, _ = host.search_costs(rows_of(nodes, u), rows_of(nodes, v))
-            yield _Pairs(u, v, limit, cost)
+    everyone = np.arange(len(lives.birth))
+    size = max(8 * _PAIRS // (len(everyone) * numbers), 1)
+    for u, v, limit in _all_pairs(lives, first, everyone, size, 0.0):
+        cost, _ = host.search_costs(rows_of(nodes, u), rows_of(nodes, v))
+        yield _Pairs(u, v, limit, cost)
 
 
 def _screened_pairs(
@@ -328,51 +306,60 @@ def _screened_pairs(
     screen: Screen,
     host: HostModel | None,
     nodes: PyTree,
-    lives: _Lives,
+    children: np.ndarray,
+    lives: Lives,
     rows: np.ndarray,
     *,
     exact: bool,
 ) -> Iterator[_Pairs]:
     """Pairs that bounds leave in question; all pairs with a few rows if `exact`."""
-    merges = len(lives.children)
+    merges = len(children)
     # As many as there are leaves, padding included.
     size = (jax.tree.leaves(nodes)[0].shape[0] + 1) // 2
     chunk = max(size // _CHUNKS, 128)
     for begin in range(0, merges, chunk):
         end = min(begin + chunk, merges)
-        first = lives.children[begin:end].ravel()
+        first = children[begin:end].ravel()
         # Next to a merge that cost nothing, of equal points, no pair costs less.
-        first = first[lives.of_life(first) > 0]
-        there = np.flatnonzero((lives.birth < end) & (lives.death >= begin))
+        first = first[(lives.limit(first) > 0) & rows[first]]
+        there = np.flatnonzero((lives.birth < end) & (lives.death > begin))
         index = np.full(size + chunk, there[-1], np.int32)
         index[: len(there)] = there
         states = _taken(nodes, index) if host is None else rows_of(nodes, index)
-        pool = Pool(model, screen, states, len(there), host=host)
-        part = first[rows[first]]
-        for u, v, limit in _in_question(pool, lives, there, part, exact=exact):
-            places = np.searchsorted(there, u), np.searchsorted(there, v)
-            cost = pool.costs(*places, np.inf if exact else limit)
-            yield _Pairs(u, v, limit, cost)
+        store = Store(model, screen, states, len(there), host=host)
+        if exact:
+            each = max(_PAIRS // len(there), 1)
+            for u, v, limit in _all_pairs(lives, first, there, each, -np.inf):
+                places = np.searchsorted(there, u), np.searchsorted(there, v)
+                yield _Pairs(u, v, limit, store.costs(*places))
+        else:
+            yield from _pairs_within(store, lives, first, there)
 
 
-def _in_question(
-    pool: Pool, lives: _Lives, there: np.ndarray, rows: np.ndarray, *, exact: bool
-):
-    """Nodes of pairs that bounds leave in question, and their limits, in batches."""
-    alive = np.arange(pool.capacity) < len(there)
-    if exact:
-        parts = list(blocks(rows, max(_PAIRS // len(there), 1)))
-        found = (np.indices((len(part), len(there))).reshape(2, -1) for part in parts)
-    else:
-        parts = list(blocks(rows, pool.shapes.block))
-        bounds = pool.bounds_of((np.searchsorted(there, part), alive) for part in parts)
-        limits = (lives.of_life(part) for part in parts)
-        found = (b.pairs_by_row(limit) for b, limit in zip(bounds, limits, strict=True))
-    for part, places in zip(parts, found, strict=True):
-        for row, slot in map(np.transpose, blocks(np.transpose(places), _PAIRS)):
-            row, slot = row[slot < len(there)], slot[slot < len(there)]
-            u, v = part[row], there[slot]
-            limit = lives.of_pairs(u, v)
-            meet = limit > -np.inf
-            if np.any(meet):
-                yield u[meet], v[meet], limit[meet]
+def _all_pairs(
+    lives: Lives, rows: np.ndarray, there: np.ndarray, size: int, above: float
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """All pairs of rows with nodes that are there, if their limits are above a cost."""
+    for part in runs(rows, size):
+        u, v = np.repeat(part, len(there)), np.tile(there, len(part))
+        limit = _limits(lives, u, v)
+        counts = limit > above
+        if np.any(counts):
+            yield u[counts], v[counts], limit[counts]
+
+
+def _pairs_within(
+    store: Store, lives: Lives, rows: np.ndarray, there: np.ndarray
+) -> Iterator[_Pairs]:
+    """Pairs of rows with nodes in the slots of a store that cost less than they may."""
+    found = pairs_within(
+        store,
+        np.searchsorted(there, rows),
+        np.arange(store.capacity) < len(there),
+        lives.limit(rows),
+        lambda u, v: _limits(lives, there[u], there[v]),
+    )
+    for first, second, cost in found:
+        if len(cost):
+            u, v = there[first], there[second]
+            yield _Pairs(u, v, _limits(lives, u, v), cost)

@@ -1,4 +1,4 @@
-"""What the windowed engine computes on devices: bounds, costs, unions."""
+"""Compiled programs of the store: bounds, costs and unions of what slots hold."""
 
 import functools
 
@@ -9,8 +9,9 @@ from bregjax._typing import Array, PyTree
 from bregjax.clusters.base import ClusterModel
 from bregjax.clusters.screens import Screen
 from bregjax.hierarchy._search import searchable, take
-from bregjax.hierarchy._windowed.placement import Placement
-from bregjax.hierarchy._windowed.shapes import Shapes
+from bregjax.hierarchy._windowed.store.placement import Placement
+from bregjax.hierarchy._windowed.store.shapes import Shapes
+from bregjax.hierarchy._windowed.store.two_least import two_least
 
 __all__ = [
     "append",
@@ -20,7 +21,6 @@ __all__ = [
     "pair_bounds",
     "regathered",
     "screen",
-    "two_least",
     "write_features",
 ]
 
@@ -29,7 +29,7 @@ _jit = functools.partial(jax.jit, static_argnames="placement")
 
 @jax.jit
 def screen(model: ClusterModel, leaves: PyTree) -> Screen:
-    """Bounds of the costs between leaves and unions of them."""
+    """Return lower bounds of costs, made for these leaves and unions of them."""
     return model.screen(leaves)
 
 
@@ -43,24 +43,25 @@ def bounds(
     placement: Placement,
     shapes: Shapes,
 ) -> tuple[Array, Array]:
-    """Lower bounds of the costs of some rows against all slots, least in groups.
+    """Bound the costs of rows with all slots; of each group return the two least.
 
-    Tile by tile, as many as are in use, by loops of a compiled shape.
+    Loops over tiles, as many as are in use, so that one compiled program serves any
+    number of rows and slots.
 
     Args:
-        screen: The bounds.
-        features: Arrays of slots, what bounds need of clusters.
-        alive: Slots to compare with, booleans.
+        screen: Lower bounds of costs.
+        features: What bounds need of clusters, arrays by slot.
+        alive: Slots to pair rows with, booleans by slot.
         rows: Slots `[b]`, b a multiple of a tile's rows.
         sizes: How many of the rows count, and how many slots are in use.
-        placement: Where slots lie.
+        placement: On which device each slot lies.
         shapes: Sizes of tiles and groups.
 
     Returns:
         By device and row the two least of each group of columns (see `two_least`),
         `[p, 2, b, columns / group]`; by device and column those of each group of rows,
-        `[p, 2, b / group, columns]`; inf where there is no pair, about 0 where nothing
-        is known.
+        `[p, 2, b / group, columns]`; inf where there is no pair, about 0 where the
+        bound is NaN or not finite.
     """
     height, width, group = shapes.rows, shapes.columns, shapes.group
 
@@ -79,7 +80,7 @@ def bounds(
             start, zero = t * width, jnp.int32(0)
             cut = lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, width)
             low = bound(jax.tree.map(cut, features))
-            # Where NaN, or overflown on the way, nothing is known.
+            # NaN, or what overflowed on the way, says nothing of the cost.
             low = jnp.where((low > 0) & (low < jnp.inf), low, 0)
             low = low + jnp.where(cut(alive), 0, jnp.inf).astype(low.dtype)[None]
             columns = start + jnp.arange(width, dtype=jnp.int32)
@@ -111,32 +112,6 @@ def bounds(
     return run(features, alive, (screen, rows, sizes))
 
 
-def two_least(low: Array, axis: int) -> Array:
-    """The two least of numbers from 0 on, along an axis, `[2, ...]`, from below.
-
-    They have their places, of which there is a power of two, in their last bits: for
-    that up to twice as many units in the last place are taken from them.
-    """
-    count = low.shape[axis]
-    if count == 1:
-        least = jnp.squeeze(low, axis)
-        return jnp.stack([least, jnp.full_like(least, jnp.inf)])
-    integer = jnp.int32 if low.dtype == jnp.float32 else jnp.int64
-    bits = jax.lax.bitcast_convert_type(low, integer)
-    place = jax.lax.broadcasted_iota(integer, low.shape, axis)
-    marked = (jnp.maximum(bits - (count - 1), 0) & ~(count - 1)) | place
-    # Integers in the order of the numbers that they are the bits of.
-    marked = jnp.where(low < jnp.inf, marked, bits)
-    parts = [
-        jax.lax.index_in_dim(marked, k, axis, keepdims=False) for k in range(count)
-    ]
-    first, second = parts[0], jnp.full_like(parts[0], jnp.iinfo(integer).max)
-    for part in parts[1:]:
-        second = jnp.minimum(second, jnp.maximum(first, part))
-        first = jnp.minimum(first, part)
-    return jax.lax.bitcast_convert_type(jnp.stack([first, second]), low.dtype)
-
-
 @_jit
 def costs(
     model: ClusterModel,
@@ -145,7 +120,7 @@ def costs(
     second: Array,
     placement: Placement,
 ) -> Array:
-    """Merge costs of pairs of slots, in the robust form."""
+    """Return merge costs of pairs of slots, by `merge_cost`."""
     cost = lambda model, a, b: searchable(model.merge_cost(a, b))
     return _of_pairs(cost, model, states, first, second, placement)
 
@@ -158,13 +133,13 @@ def pair_bounds(
     second: Array,
     placement: Placement,
 ) -> Array | None:
-    """Closer lower bounds of the costs of pairs of slots; None if there are none."""
+    """Return closer lower bounds of the costs of pairs; None if there are none."""
     bound = lambda screen, a, b: screen.closer(a, b)
     return _of_pairs(bound, screen, features, first, second, placement)
 
 
 def _of_pairs(function, owner, by_slot, first, second, placement: Placement):
-    """A function of a model or screen and what two slots hold, for pairs of slots."""
+    """Call a function of a model, or a screen, and of what two slots hold."""
 
     def local(by_slot, others):
         owner, first, second = others
@@ -191,7 +166,7 @@ def append(
     placement: Placement,
     dtype: jnp.dtype,
 ) -> tuple[PyTree, PyTree]:
-    """Write the unions of pairs of slots, and their features, into other slots."""
+    """Write unions of pairs of slots, and the unions' features, into given slots."""
 
     def local(states, features, others):
         model, screen, first, second, slots = others
@@ -219,7 +194,7 @@ def write_features(
     placement: Placement,
     dtype: jnp.dtype,
 ) -> PyTree:
-    """Write the features of given clusters into slots."""
+    """Write the features of given states into slots."""
 
     def local(features, others):
         screen, states, slots = others
@@ -237,7 +212,7 @@ def write_features(
 def features(
     screen: Screen, states: PyTree, placement: Placement, dtype: jnp.dtype
 ) -> PyTree:
-    """Features of all slots."""
+    """Return features of all slots, in a precision."""
 
     def local(states, screen):
         return screen.features(states, dtype)
@@ -248,7 +223,7 @@ def features(
 
 @_jit
 def regathered(states: PyTree, index: Array, placement: Placement) -> PyTree:
-    """Arrays of slots with the rows of an index of each device's own."""
+    """Take rows of arrays by slot; each device's index is of its own rows."""
     run = placement.spread(
         lambda states, index, _: take(states, index), shared=2, result="slots"
     )

@@ -1,4 +1,4 @@
-"""Blocks of work computed on other threads while the one before is looked at."""
+"""Prefetch: the next blocks are computed on other threads while one is read."""
 
 import contextlib
 import itertools
@@ -10,33 +10,33 @@ from typing import TypeVar
 
 import jax
 
-__all__ = ["Ahead"]
+__all__ = ["Prefetch"]
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 
-# More would wait for the one thread that looks at what they made.
+# More threads would wait for the one that reads their results.
 _MOST_THREADS = 4
 
 
-class Ahead:
-    """Maps a function over items in order, some items ahead of the one asked for.
+class Prefetch:
+    """Map a function over items in order, a few items before they are asked for.
 
-    Compiled programs run side by side when they are called from several threads, and
-    Python runs while they do.
+    Compiled programs that are called from several threads run side by side, and Python
+    runs beside them.
     """
 
     def __init__(self, *, threaded: bool) -> None:
-        """Without threads items are made when they are asked for."""
+        """Without threads, call the function when an item is asked for."""
         self._num_threads = min(os.cpu_count() or 1, _MOST_THREADS)
         self._threads = ThreadPoolExecutor(self._num_threads) if threaded else None
-        # Before the first program has been compiled, each thread would compile it.
+        # Each thread would compile the program while none has.
         self._compiled = False
 
     def map(
         self, function: Callable[[Item], Value], items: Iterable[Item]
     ) -> Iterator[Value]:
-        """Values of a function that calls compiled programs, in the order of items."""
+        """Yield the values of a function that calls compiled programs, in order."""
         items = iter(items)
         first = list(itertools.islice(items, 2))
         if self._threads is None or len(first) < 2:
@@ -63,7 +63,7 @@ class Ahead:
 
 
 def _settings() -> tuple[bool, object]:
-    """What holds for the calling thread alone: precision and device."""
+    """Return the settings of JAX that hold for one thread: precision and device."""
     config = jax.config
     return config.jax_enable_x64, config.jax_default_device  # pyright: ignore
 

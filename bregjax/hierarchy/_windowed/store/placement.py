@@ -1,4 +1,4 @@
-"""On which devices the slots of a pool lie."""
+"""Placement: on which device each slot lies."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,10 +17,11 @@ __all__ = ["Placement"]
 
 @dataclass(frozen=True)
 class Placement:
-    """Slot s of a pool is row s div p of device s mod p.
+    """Deal slots out to devices: slot s is row s div p of device s mod p.
 
-    Dealt out so, clusters that are young and those that have merged are spread evenly.
-    Arrays of slots are held device by device, `[p · rows, ...]`.
+    So young clusters, and those that have merged, are spread evenly. Arrays by slot are
+    stored device by device, `[p · rows, ...]`. Example, seven slots on two devices:
+    device 0 holds slots 0, 2, 4, 6, device 1 holds 1, 3, 5.
 
     Attributes:
         mesh: The devices, or None for the default one.
@@ -30,12 +31,12 @@ class Placement:
 
     @property
     def num_devices(self) -> int:
-        """The number p of devices."""
+        """Number p of devices."""
         return 1 if self.mesh is None else self.mesh.size
 
     @property
     def sharding(self) -> NamedSharding | None:
-        """That of arrays of slots."""
+        """Sharding of arrays by slot; None on one device."""
         return None if self.mesh is None else NamedSharding(self.mesh, self._slots)
 
     @property
@@ -44,9 +45,14 @@ class Placement:
         return PartitionSpec(axes)
 
     def spread(self, function: Callable[..., Any], shared: int, result: str):
-        """Run on all devices a function of `shared` arrays of slots and then others.
+        """Make a function run on all devices, each with its own rows.
 
-        Its result is an array of slots too ("slots"), or the same everywhere ("same").
+        Args:
+            function: Takes `shared` arrays by slot, and then one argument that is the
+                same on all devices.
+            shared: How many arrays by slot it takes.
+            result: "slots" if it returns arrays by slot, "same" if all devices return
+                the same.
         """
         if self.mesh is None:
             return function
@@ -59,11 +65,11 @@ class Placement:
         )
 
     def device(self) -> Array | int:
-        """Within `spread`: the number of this device."""
+        """Return the number of this device, within `spread`."""
         return 0 if self.mesh is None else jax.lax.axis_index(self.mesh.axis_names)
 
     def fetch(self, states: PyTree, slots: Array) -> PyTree:
-        """Within `spread`: the states in a few slots, on every device."""
+        """Return the states in a few slots on every device, within `spread`."""
         if self.mesh is None:
             return take(states, slots)
         mine = slots % self.num_devices == self.device()
@@ -77,25 +83,25 @@ class Placement:
         return jax.tree.map(one, states)
 
     def rows(self, slots: Array, size: int) -> Array:
-        """Within `spread`: rows of slots on this device, `size` where elsewhere."""
+        """Return rows of slots within `spread`; `size` for those of other devices."""
         mine = slots % self.num_devices == self.device()
         return jnp.where(mine, slots // self.num_devices, size)
 
     def collect(self, values: Array) -> Array:
-        """Within `spread`: the values of all devices `[p, ...]`, on every device."""
+        """Return all devices' values on every device, `[p, ...]`, within `spread`."""
         if self.mesh is None:
             return values[None]
         return jax.lax.all_gather(values, self.mesh.axis_names)
 
     def dealt(self, by_slot: np.ndarray) -> np.ndarray:
-        """An array by slot as it lies on the devices, device by device."""
+        """Order an array by slot as the devices store it."""
         return by_slot.reshape(-1, self.num_devices).T.ravel()
 
     def packed(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Move slots, each on its device, to the first rows.
+        """Find where slots move if each device moves its own to its first rows.
 
         Returns:
-            The slots they move to, and how many each device has.
+            Slots `[c]` that they move to, and how many each device has.
         """
         device = slots % self.num_devices
         counts = np.bincount(device, minlength=self.num_devices)

@@ -6,7 +6,10 @@ __all__ = ["RangeMax"]
 
 
 class RangeMax:
-    """Maxima of any runs of a sequence of whole numbers ≥ 0, by a sparse table."""
+    """Return maxima of any runs of a sequence of whole numbers ≥ 0, by a sparse table.
+
+    Level k holds the maxima of all runs of length 2^k; two of these cover any run.
+    """
 
     def __init__(self, values: np.ndarray) -> None:
         self._levels = [values]
@@ -17,7 +20,7 @@ class RangeMax:
             width *= 2
 
     def __call__(self, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-        """max values[begin:end]; −1 where that is empty."""
+        """Return max values[begin:end]; −1 where that is empty."""
         length = np.maximum(end - begin, 0)
         level = np.log2(np.maximum(length, 1)).astype(int)
         out = np.full(len(length), -1)

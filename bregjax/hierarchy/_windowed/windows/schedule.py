@@ -17,7 +17,7 @@ class Merges(NamedTuple):
         union: Slots of the union.
         cost: Merge costs.
         key: Numbers that break ties of costs.
-        round: In which round of the window each was made.
+        round: In which round of the window each was made, from 1.
         mutual: Whether each part was the other's nearest.
     """
 
@@ -31,21 +31,30 @@ class Merges(NamedTuple):
 
     @classmethod
     def none(cls) -> "Merges":
-        """No merges."""
+        """Return no merges."""
         slots = np.zeros(0, np.int64)
         keys, no = np.zeros(0, np.uint32), np.zeros(0, bool)
         return cls(slots, slots, slots, np.zeros(0), keys, slots, no)
 
     @classmethod
     def joined(cls, parts: "list[Merges]") -> "Merges":
-        """Merges of all parts, in turn."""
+        """Return the merges of all parts, in turn."""
         return cls(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+
+    def ordered(self, order: np.ndarray) -> "Merges":
+        """Return the merges in an order."""
+        return Merges(*(field[order] for field in self))
 
 
 def schedule(merges: Merges) -> np.ndarray:
-    """Merges in the order of always the first, by cost and key, whose parts exist.
+    """Order merges: next is always the first by cost and key whose parts exist.
 
-    That is the order of cost and key itself, unless a union costs less than a part did.
+    That is the order by cost and key, unless a union costs less than a part did.
+    Example: AB costs 3, CD costs 2, and AB with E costs 1. CD comes first, since AB
+    has to exist before it can merge; then AB; then AB with E.
+
+    Returns:
+        Places of merges, `[w]`, in the order that greedy makes them.
     """
     by_rank = np.lexsort((merges.key, merges.cost))
     rank = np.argsort(by_rank)

@@ -1,4 +1,4 @@
-"""The few sizes that the windowed engine's kernels are compiled for."""
+"""Sizes of blocks: compiled programs have no others."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from bregjax.clusters.screens import Screen
 
 __all__ = ["Shapes"]
 
-# Numbers that one screened tile, and one batch of exact costs, work on.
+# Numbers that one tile of bounds works on, and one batch of costs.
 _TILE_ENTRIES = 2**20
 _PAIR_ENTRIES = 2**17
-# The more of the nearest are kept, the fewer clusters have to search again, and the
-# more pairs are evaluated; fewer where costs are dear.
+# How many of its nearest a cluster keeps: with more, fewer clusters search again, and
+# more costs are computed. Fewer where costs are expensive.
 _NEAR, _FEW_NEAR = 4, 2
 
 
@@ -24,12 +24,12 @@ class Shapes:
     """Sizes of blocks, all powers of two.
 
     Attributes:
-        rows: Rows of a tile.
-        columns: Columns of a tile; a device's slots are a multiple.
-        group: Neighbouring pairs that share one bound.
-        block: Rows screened in one call, a multiple of those of a tile.
-        pairs: Pairs of a batch.
-        near: How many of the nearest each cluster keeps.
+        rows: Rows of a tile of bounds.
+        columns: Columns of a tile; the slots of a device are a multiple of these.
+        group: Pairs of a group, of whose bounds the two least are kept.
+        block: Rows of a block, which one call screens: a multiple of a tile's rows.
+        pairs: Pairs of a batch of costs.
+        near: How many of its nearest a cluster keeps.
     """
 
     rows: int
@@ -41,7 +41,7 @@ class Shapes:
 
     @classmethod
     def of(cls, model: ClusterModel, screen: Screen, leaves: PyTree) -> "Shapes":
-        """Sizes at which temporaries stay in cache or, for large states, small."""
+        """Choose sizes whose temporaries stay in cache, or small for large states."""
         tile = _power_of_two(_TILE_ENTRIES / screen.pair_size(leaves), 2**7, 2**17)
         rows = _power_of_two((tile / 16) ** 0.5, 1, 64)
         pairs = _power_of_two(_PAIR_ENTRIES / model.pair_size(leaves), 64, 2048)
@@ -50,7 +50,7 @@ class Shapes:
         return cls(rows, min(1024, tile // rows), group, 4 * rows, pairs, near)
 
     def for_few_rows(self) -> "Shapes":
-        """With flat tiles, for half the rows of a tile or fewer."""
+        """Return sizes with flatter tiles, for at most half the rows of a tile."""
         rows = max(self.rows // 4, 1)
         return dataclasses.replace(
             self, rows=rows, group=min(self.group, rows), block=2 * rows

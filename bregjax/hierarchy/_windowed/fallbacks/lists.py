@@ -1,11 +1,16 @@
 """The few nearest of clusters on a device, by arrays over all of them.
 
-As `nearest.Nearest`, but a pair may also stand in a list by a lower bound of its cost:
-most of what a new union could be the nearest of is never asked for it. Example, a list
-of two with costs 3 and 5. A pair of bound 4 comes between and 5 is dropped; all pairs
-that are not listed cost at least 4. If 3 goes, the cost of the pair comes first, and is
-computed: where it is 4.2, what costs between 4 and 4.2 is unknown, and the row is to be
-searched again; its bound is 4 until then.
+As in `neighbours/nearest.py`, but an entry may also be the lower bound of one pair: of
+all that a newborn cluster may be near to, most costs are never computed. Example, a
+list of two, of costs 3 and 5:
+
+    event                              bounds   pairs       costs
+    a pair of bound 4 is added         3, 4     both        the first
+    the pair of cost 3 dies            4, 4     the first   none
+    the first is evaluated: 4.2        4, 4     none        none
+
+In the last row the pair is dropped, because what is not listed may cost between 4 and
+4.2, and the row has to be searched again.
 """
 
 from typing import NamedTuple
@@ -28,15 +33,16 @@ __all__ = [
 
 
 class Lists(NamedTuple):
-    """Of the cluster in each slot a few others, in order of cost as far as known.
+    """A few pairs of the cluster in each slot, in order of their costs or bounds.
 
-    Those named come first; all others but these cost at least the last bound.
+    Entries that name a pair come first; all pairs that are not named cost at least the
+    last bound.
 
     Attributes:
         bound: Costs or lower bounds, `[k, slots]`.
-        slot: With whom, where named.
-        named: Whether the bound is that of one pair, `slot` tells of which.
-        exact: Whether it is the pair's cost.
+        slot: With which cluster, where named.
+        named: Whether the bound is that of one pair, the one with `slot`.
+        exact: Whether the bound is the pair's cost.
     """
 
     bound: Array
@@ -46,7 +52,7 @@ class Lists(NamedTuple):
 
 
 def without_names(lists: Lists) -> tuple[Array, Array, Array]:
-    """Lists whose bounds, from the first that is no cost on, equal that."""
+    """Return lists as `Nearest` has them: bounds that are no costs are equal."""
     exact = jax.lax.cumsum((~lists.exact).astype(jnp.int32)) == 0
     bound, last = lists.bound, lists.bound[-1]
     for level in reversed(range(len(bound))):
@@ -55,25 +61,25 @@ def without_names(lists: Lists) -> tuple[Array, Array, Array]:
 
 
 def first_place(true: Array, places: Array) -> Array:
-    """The first place where true; past all, if none."""
+    """Return the first place where true; past all, if none."""
     return jnp.min(jnp.where(true, places, len(places)))
 
 
 def first_by_key(level: Array, key: Array, places: Array) -> Array:
-    """Of places where true the one with the least key, and the first of these."""
+    """Return the place of least key where true, and of several the first."""
     last = jnp.array(jnp.iinfo(key.dtype).max, key.dtype)
     least = jnp.min(jnp.where(level, key, last))
     return first_place(level & (key == least), places)
 
 
 def without(lists: Lists, dead: Array) -> Lists:
-    """Where one has gone those after it step up; the last bound stays."""
-    gone = lists.named & (lists.slot == dead)
-    gone = jax.lax.cumsum(gone.astype(jnp.int32)) > 0
+    """Drop a dead cluster from lists: later entries step up, the last bound stays."""
+    after = lists.named & (lists.slot == dead)
+    after = jax.lax.cumsum(after.astype(jnp.int32)) > 0
     no = jnp.zeros_like(lists.named[0])
 
     def stepped(values: Array, last: Array) -> Array:
-        return jnp.where(gone, jnp.concatenate([values[1:], last[None]]), values)
+        return jnp.where(after, jnp.concatenate([values[1:], last[None]]), values)
 
     return Lists(
         stepped(lists.bound, lists.bound[-1]),
@@ -86,16 +92,16 @@ def without(lists: Lists, dead: Array) -> Lists:
 def with_pairs(
     lists: Lists, pairs: tuple[Array, Array, Array], key: tuple[Array, Array]
 ) -> Lists:
-    """Put one pair into each list where it belongs; those after it step down.
+    """Put one pair into each list where it belongs; later entries step down.
 
     Args:
         lists: Lists.
-        pairs: Costs or bounds, slots, and whether they are costs, `[slots]`.
-        key: Those of the pairs, `[slots]`, and of those in the lists, `[k, slots]`.
+        pairs: Costs or bounds, slots, and whether these are costs, `[slots]`.
+        key: Keys of the pairs, `[slots]`, and of those in the lists, `[k, slots]`.
     """
     bound, slot, exact = (values[None] for values in pairs)
-    # What costs as much as a mere bound may come after a pair not known of; a bound is
-    # looked into before a cost that is as large.
+    # A mere bound of the same size may stand for a pair of a lesser key. So a bound
+    # comes before a cost of its size, and is looked into first.
     first = ~exact | (lists.exact & (key[0][None] < key[1]))
     before = (bound < lists.bound) | ((bound == lists.bound) & first)
     before = before & (bound < jnp.inf)
@@ -114,7 +120,7 @@ def with_pairs(
 
 
 def of_costs(key: Array, costs: Array, depth: int) -> Lists:
-    """The nearest of a row by cost, key and slot, `[k]`."""
+    """Return the list of a row, its nearest by cost, key and slot, `[k]`."""
     places = jnp.arange(len(costs), dtype=jnp.int32)
     found = []
     for _ in range(depth):
@@ -127,12 +133,12 @@ def of_costs(key: Array, costs: Array, depth: int) -> Lists:
 
 
 def revalued(one: Lists, cost: Array, key: Array) -> Lists:
-    """A list `[k]` whose first pair turns out to cost so much.
+    """Replace the bound of a list's first pair by its cost.
 
     Args:
-        one: The list.
+        one: The list, `[k]`.
         cost: The cost.
-        key: Keys of the list's row with all slots.
+        key: Keys of pairs of the list's row with all slots.
     """
     one = jax.tree.map(lambda values: values[:, None], one)
     slot = one.slot[0]

@@ -1,4 +1,4 @@
-"""Clusters in slots: batches of what is to be computed about them."""
+"""The store: states of clusters in slots, and what can be computed about them."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -11,35 +11,48 @@ from bregjax.clusters.base import ClusterModel
 from bregjax.clusters.host_model import HostModel, rows_of
 from bregjax.clusters.screens import Screen
 from bregjax.hierarchy._search import take
-from bregjax.hierarchy._windowed import kernels, singly
-from bregjax.hierarchy._windowed.ahead import Ahead
-from bregjax.hierarchy._windowed.bounds import Bounds
-from bregjax.hierarchy._windowed.placement import Placement
-from bregjax.hierarchy._windowed.shapes import Shapes
-from bregjax.hierarchy._windowed.singly import Known, Made
+from bregjax.hierarchy._windowed.store import kernels
+from bregjax.hierarchy._windowed.store.block import Block
+from bregjax.hierarchy._windowed.store.placement import Placement
+from bregjax.hierarchy._windowed.store.prefetch import Prefetch
+from bregjax.hierarchy._windowed.store.shapes import Shapes
 
-__all__ = ["MOST_SINGLY", "Pool", "blocks"]
+__all__ = ["Store", "runs"]
 
-
-# Slots in use from which few rows are worth a program of their own, and calls for few
-# rows after which they are in any case.
+# What decides about programs and precisions:
+#
+# _MANY_SLOTS, _MANY_CALLS  Slots in use, and calls for few rows, from which few rows
+#     have a program of flatter tiles. Too small, and short runs compile it for nothing;
+#     too large, and long runs screen rows of tiles that do not count.
+# _MANY_LEFT, _FEW_ROWS  Pairs a row that bounds leave from which full precision is
+#     tried, and to how many rows fewer count as. Too small, and it is tried in vain, as
+#     for a few rows far out; too large, and more costs are computed first.
+# _CHEAP  Pairs of a large batch of costs from which padding takes less time than calls.
+# _PER_BATCH  Pairs of a batch of closer bounds, in pairs of a batch of costs.
 _MANY_SLOTS, _MANY_CALLS = 4096, 128
-# Pairs a row left in question from which more digits are tried; a few rows alone, as
-# those far out, are no reason.
 _MANY_LEFT, _FEW_ROWS = 256, 16
-# A batch of so many pairs takes no longer than a few calls of one of few pairs.
 _CHEAP = 512
-# Merges that one call makes one at a time: about a second's.
-MOST_SINGLY = 256
-# Pairs whose bounds are taken at once, as a multiple of those whose costs are.
 _PER_BATCH = 8
 
 
-class Pool:
+class Store:
     """States of clusters in slots: appended, never overwritten, until compacted.
 
-    Clusters that have merged stay where they were: what is done can be undone by
-    forgetting the slots that were filled since.
+    A cluster that has merged keeps its slot, so merges are undone by setting `used`
+    back. The store does not know which clusters live.
+
+    Attributes:
+        used: How many slots have been filled, the first ones.
+        model: The cluster model.
+        host: What finds costs and unions, where they are solved for.
+        screen: Lower bounds of costs.
+        screen_dtype: Their precision, float32 until that leaves too many pairs.
+        states: Arrays by slot.
+        features: Arrays by slot, what bounds need of clusters.
+        dtype: Precision of costs.
+        size: Number of states that the store was made for.
+        shapes: Sizes of blocks.
+        placement: On which device each slot lies.
     """
 
     def __init__(
@@ -53,21 +66,20 @@ class Pool:
     ) -> None:
         """Fill the first slots with `count` of `states` and leave half as many free.
 
-        With a `host` states are NumPy arrays, whose costs and unions it finds.
+        With a `host`, states are NumPy arrays.
         """
         self.model = model
         self.host = host
         self.screen = screen
         self.shapes = Shapes.of(model, screen, states)
         self.used = count
-        # Half the digits do for most bounds; see `sharper`.
         self.screen_dtype = np.dtype(np.float32)
-        self._many = _MANY_LEFT
+        self._many_left = _MANY_LEFT
         self._few_calls = 0
         self.placement = placement or Placement()
         # Programs on several devices wait for each other: one at a time.
         alone = self.placement.num_devices > 1 or screen.factorises
-        self._ahead = Ahead(threaded=not alone)
+        self._prefetch = Prefetch(threaded=not alone)
         self.size = size = _size(states)
         unit = self.shapes.columns * self.placement.num_devices
         slots = np.arange(-(-(size + size // 2 + 1) // unit) * unit)
@@ -81,8 +93,7 @@ class Pool:
             self.states = rows_of(states, np.asarray(index))
             self.dtype = jnp.zeros(()).dtype
         self.features = self._features(self.screen_dtype)
-        bound = jax.eval_shape(self._bounds_of, *pair)
-        self._has_pair_bound = bound is not None
+        self._has_closer = jax.eval_shape(self._bounds_of, *pair) is not None
 
     @property
     def capacity(self) -> int:
@@ -94,16 +105,21 @@ class Pool:
         """Number of free slots."""
         return self.capacity - self.used
 
-    def bounds_of(
+    def screened(
         self, parts: Iterable[tuple[np.ndarray, np.ndarray]]
-    ) -> Iterator[Bounds]:
-        """Bounds of blocks of rows, each with slots to compare with; see `bounds`."""
-        return self._ahead.map(lambda part: self.bounds(*part), parts)
+    ) -> Iterator[Block]:
+        """Yield for each part, rows and slots to pair them with, what bounds say.
 
-    def bounds(self, rows: np.ndarray, alive: np.ndarray) -> Bounds:
-        """Screen at most `shapes.block` slots `[b]` against those that are alive."""
+        Blocks are computed before they are asked for, by other threads.
+
+        Args:
+            parts: Slots, at most `shapes.block` of them, and booleans by slot.
+        """
+        return self._prefetch.map(lambda part: self._block(*part), parts)
+
+    def _block(self, rows: np.ndarray, among: np.ndarray) -> Block:
         p = self.placement.num_devices
-        used = int(np.max(np.flatnonzero(alive), initial=-1)) + 1
+        used = int(np.max(np.flatnonzero(among), initial=-1)) + 1
         shapes = self.shapes.for_few_rows()
         few = len(rows) <= shapes.block
         self._few_calls += few
@@ -112,7 +128,7 @@ class Pool:
         found = kernels.bounds(
             self.screen,
             self.features,
-            self.placement.dealt(alive),
+            self.placement.dealt(among),
             _padded(rows, shapes.block),
             (np.int32(len(rows)), np.int32(used)),
             self.placement,
@@ -124,73 +140,74 @@ class Pool:
         by_row = by_row[..., : len(rows), : width // shapes.group]
         by_column = by_column[..., : height // shapes.group, :width]
         if p == 1:
-            return Bounds(by_row[0], by_column[0], shapes, p)
+            return Block(rows, among, by_row[0], by_column[0], shapes, p)
         by_row = by_row.transpose(1, 2, 0, 3).reshape(2, len(rows), -1)
         by_column = by_column.transpose(1, 2, 3, 0).reshape(*by_column.shape[1:3], -1)
-        return Bounds(by_row, by_column, shapes, p)
+        return Block(rows, among, by_row, by_column, shapes, p)
 
-    def sharper(self, rows: np.ndarray, alive: np.ndarray, left: int) -> Bounds | None:
-        """Bounds in the precision of the states, from now on, if so many pairs call.
+    def sharper(self, block: Block, left: int) -> Block | None:
+        """Return a block by bounds in full precision, if it leaves too many pairs.
 
-        Tried where bounds leave many pairs a row in question; kept where less than half
-        of these are as near as the second nearest by the full precision. Bounds that
-        are loose for another reason are not tried again until four times as many are
-        left.
+        From then on all bounds are in full precision, if that at least halves the
+        pairs. Otherwise bounds are loose for another reason than rounding, and full
+        precision is not tried again until four times as many pairs are left.
 
         Args:
-            rows: Slots that were screened, `[b]`.
-            alive: Against those.
-            left: How many pairs the bounds left.
+            block: Bounds in the present precision.
+            left: How many pairs they left.
         """
         coarse, full = self.screen_dtype, np.dtype(self.dtype)
-        if coarse == full or left <= self._many * max(len(rows), _FEW_ROWS):
+        count = len(block.rows)
+        if coarse == full or left <= self._many_left * max(count, _FEW_ROWS):
             return None
-        # Replaced at once: other threads read them.
+        # Replaced, not changed: other threads read them.
         before, self.features = self.features, self._features(full)
         self.screen_dtype = full
-        bounds = self.bounds(rows, alive)
-        second = np.sort(np.partition(bounds.by_row[0], 1, axis=1)[:, :2])[:, 1]
-        if len(bounds.pairs_by_row(second)[0]) <= left // 2:
-            return bounds
+        sharper = self._block(block.rows, block.among)
+        if sharper.num_within_second() <= left // 2:
+            return sharper
         self.screen_dtype, self.features = coarse, before
-        self._many = 4 * left // len(rows)
+        self._many_left = 4 * left // count
         return None
+
+    def keep_precision(self) -> None:
+        """Let bounds stay in the present precision, which a program has compiled in."""
+        self._many_left = np.inf
 
     def costs(
         self, first: np.ndarray, second: np.ndarray, limit: np.ndarray | float = np.inf
     ) -> np.ndarray:
-        """Merge costs of pairs of slots in the robust form, `[p]`.
+        """Return merge costs of pairs of slots, `[p]`.
 
-        Those certain to be above the limit may be inf.
+        A cost that a bound shows to be above the limit is inf.
         """
         low = self.lower(first, second)
         costs = np.full(len(low), np.inf)
         left = np.flatnonzero(low <= limit)
-        costs[left] = self.robust(first[left], second[left], low[left])
+        costs[left] = self.settled(first[left], second[left], low[left])
         return costs
 
     def lower(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Lower bounds of the costs of pairs of slots, −inf where unknown.
+        """Return closer lower bounds of the costs of pairs, −inf where there is none.
 
-        The costs themselves if there is nothing between the two.
+        Where a screen has no closer bounds: the costs.
         """
-        if not self._has_pair_bound:
+        if not self._has_closer:
             return self._costs(first, second)
-        pairs = _PER_BATCH * self.shapes.pairs  # bounds are cheaper than costs
+        pairs = _PER_BATCH * self.shapes.pairs
         low = self._map(self._bounds_of, first, second, pairs)
-        # Also where it overflowed on the way.
+        # NaN, or what overflowed on the way, says nothing of the cost.
         return np.where(np.isfinite(low), low, -np.inf)
 
-    def robust(
+    def settled(
         self, first: np.ndarray, second: np.ndarray, low: np.ndarray
     ) -> np.ndarray:
-        """Costs of pairs of slots, from what `lower` gave."""
-        if not self._has_pair_bound:
+        """Return the costs of pairs for which `lower` gave `low`."""
+        if not self._has_closer:
             return low
         return self._costs(first, second)
 
     def _costs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Costs of pairs of slots."""
         if self.host is None:
             return self._map(self._costs_of, first, second, self.shapes.pairs)
         low, high = np.minimum(first, second), np.maximum(first, second)
@@ -199,7 +216,7 @@ class Pool:
         return np.where(np.isfinite(costs), costs, np.finfo(self.dtype).max)
 
     def append(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Append the unions of pairs of slots; the slots they take."""
+        """Append the unions of pairs of slots; return the slots of these."""
         low, high = np.minimum(first, second), np.maximum(first, second)
         start = self.used
         for part, a, b in _batches(low, high, self.shapes.pairs):
@@ -224,7 +241,6 @@ class Pool:
     def _append_on_host(
         self, host: HostModel, a: np.ndarray, b: np.ndarray, slots: np.ndarray
     ) -> None:
-        """Put the unions of pairs of slots into other slots."""
         _, unions = host.search_costs(rows_of(self.states, a), rows_of(self.states, b))
 
         def put(all_: np.ndarray, new: np.ndarray) -> None:
@@ -235,48 +251,14 @@ class Pool:
             self.screen, self.features, unions, slots, self.placement, self.screen_dtype
         )
 
-    @property
-    def merges_singly(self) -> bool:
-        """Whether `merge_singly` serves: on one device, without solving or factorising.
-
-        Programs of several batches of factorisations can lock up (see `Ahead`).
-        """
-        alone = self.placement.mesh is None and self.host is None
-        return alone and not self.screen.factorises
-
-    def merge_singly(self, known: Known, count: int) -> tuple[Known, Made]:
-        """Make so many merges one at a time, at most `MOST_SINGLY` and those with room.
-
-        Args:
-            known: The nearest of all.
-            count: How many merges.
-
-        Returns:
-            What is known then, and the merges, whose unions take the next slots.
-        """
-        # More digits would have to have the program compiled again; see `sharper`.
-        self._many = np.inf
-        self.states, self.features, known, made = singly.merge_singly(
-            self.model,
-            self.screen,
-            self.states,
-            self.features,
-            known,
-            (jnp.int32(self.used), jnp.int32(count)),
-            self.screen_dtype,
-            MOST_SINGLY,
-        )
-        self.used += count
-        return known, made
-
     def compact(self, slots: np.ndarray) -> np.ndarray:
-        """Keep the given slots alone, as the first; the slots that they take."""
+        """Keep the given slots alone, as the first; return the slots they move to."""
         self.states, self.features, self.used, moved = self._selected(slots)
         return moved
 
-    def gathered(self, slots: np.ndarray) -> tuple["Pool", np.ndarray]:
-        """Another pool with copies of the given slots, and their slots there."""
-        other = object.__new__(Pool)
+    def copied(self, slots: np.ndarray) -> tuple["Store", np.ndarray]:
+        """Return another store that holds the given slots alone, and their slots."""
+        other = object.__new__(Store)
         vars(other).update(vars(self))
         other.states, other.features, other.used, moved = self._selected(slots)
         return other, moved
@@ -287,14 +269,14 @@ class Pool:
         index = np.zeros(self.capacity, np.int32)
         index[moved] = slots // p
         dealt = self.placement.dealt(index)
+        used = p * int(np.max(counts))
         if self.host is not None:
             features = kernels.regathered(self.features, dealt, self.placement)
-            states = rows_of(self.states, index)
-            return states, features, p * int(np.max(counts)), moved
+            return rows_of(self.states, index), features, used, moved
         states, features = kernels.regathered(
             (self.states, self.features), dealt, self.placement
         )
-        return states, features, p * int(np.max(counts)), moved
+        return states, features, used, moved
 
     def _features(self, dtype: np.dtype) -> PyTree:
         return kernels.features(self.screen, self.states, self.placement, dtype)
@@ -313,7 +295,7 @@ class Pool:
         second: np.ndarray,
         batch: int,
     ) -> np.ndarray:
-        """Values of a function of pairs of slots, the lower first."""
+        """Call a compiled function of pairs of slots, the lower slot first."""
         low, high = np.minimum(first, second), np.maximum(first, second)
         out = np.empty(len(low))
         for part, a, b in _batches(low, high, batch):
@@ -322,10 +304,14 @@ class Pool:
         return out
 
 
+def runs(values: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    """Yield runs of at most `size` values, in order."""
+    return (values[start : start + size] for start in range(0, len(values), size))
+
+
 def _batches(low: np.ndarray, high: np.ndarray, large: int):
-    """Slices of at most so many pairs, padded to one of two sizes."""
+    """Yield slices of pairs, and the pairs, padded to one of two sizes."""
     small = max(large // 16, 16)
-    # Where a batch is large pairs are cheap, and a call dearer than what fills it up.
     few = 2 * small if large >= _CHEAP else large // 2
     start = 0
     while start < len(low):
@@ -336,13 +322,8 @@ def _batches(low: np.ndarray, high: np.ndarray, large: int):
         start = part.stop
 
 
-def blocks(rows: np.ndarray, size: int) -> Iterator[np.ndarray]:
-    """Runs of at most `size` entries."""
-    return (rows[start : start + size] for start in range(0, len(rows), size))
-
-
 def _padded(index: np.ndarray, size: int) -> np.ndarray:
-    """An index filled up with its last entry."""
+    """Fill an index up with its last entry."""
     out = np.full(size, index[-1], np.int32)
     out[: len(index)] = index
     return out

@@ -1,12 +1,20 @@
 """Merges one at a time, many of them in one compiled program.
 
 Where unions come nearer to others than their parts were, rounds of simultaneous merges
-are no longer greedy's, and a window of them may be undone as often as not. One merge
-here takes one row of bounds, and a few costs, against all clusters; the host is asked
-for nothing in between. Example, four clusters of which each keeps its nearest: merging
-a and b, nearest to each other, forgets them in the list of c, whose bound stays; one
-row of bounds finds the nearest of ab, and whether c or d have it as theirs. Only when
-the bound of c comes first is the row of c searched again.
+are no longer greedy's, and a window of them may be undone as often as not. A merge here
+takes one row of bounds, and a few costs, against all clusters, and nothing from the
+host. Each turn of the loop settles one of three things about the list that comes first:
+it begins with a cost, so its pair merges; with the bound of a pair, whose cost is
+computed; or with a bound of all the rest, so that the row is searched again.
+
+Example, points 0, 1, 3 and 7 on a line, a to d, with Ward's cost and lists of one:
+
+    a: b 0.25    b: a 0.25    c: b 1    d: c 4
+
+The list of a comes first and begins with a cost: ab is made. Of c nothing but its bound
+1 is left. The row of ab is searched: it costs 2.08 with c and 14.08 with d, so c is its
+nearest, and it comes into no other list. Now c comes first, by its bound 1, and is
+searched again: ab, at 2.08, which is merged next.
 """
 
 import functools
@@ -19,7 +27,7 @@ from bregjax._typing import Array, PyTree
 from bregjax.clusters.base import ClusterModel
 from bregjax.clusters.screens import Screen
 from bregjax.hierarchy._search import searchable, take
-from bregjax.hierarchy._windowed.lists import (
+from bregjax.hierarchy._windowed.fallbacks.lists import (
     Lists,
     first_by_key,
     first_place,
@@ -29,25 +37,28 @@ from bregjax.hierarchy._windowed.lists import (
     without,
     without_names,
 )
-from bregjax.hierarchy._windowed.nearest import mixed
+from bregjax.hierarchy._windowed.neighbours.ties import mixed
 
-__all__ = ["Known", "Made", "merge_singly"]
+__all__ = ["Known", "Made", "run"]
 
-# Pairs of a row whose costs are computed at once; and how many of them are, the least
-# bounds first, before those left follow in the order of slots.
+# _BATCH  Pairs of a row whose costs are computed at once. Too few, and the loop turns
+#     more often; too many, and costs are computed that decide nothing.
+# _MANY  Pairs of a row evaluated in the order of their bounds; the others follow in the
+#     order of slots. Too few, and costs are computed that the order would have spared;
+#     too many, and a row whose bounds say nothing is sorted again and again.
 _BATCH, _MANY = 16, 256
 # Past the last slot.
 _NOWHERE = 2**30
 
 
 class Known(NamedTuple):
-    """What is known of the clusters in slots: `Frontier`, on a device.
+    """What `Neighbours` knows of the clusters in slots, on a device.
 
     Attributes:
         alive: Slots that hold a cluster not yet merged, `[slots]`.
-        key: Numbers that break ties, `[slots]`, uint32.
+        key: Keys of clusters, which break ties, `[slots]`, uint32.
         bound: Costs of the nearest few or lower bounds, `[k, slots]`; see `Nearest`.
-        slot: With whom, where exact.
+        slot: With which cluster, where exact.
         exact: Whether a living cluster costs just that.
     """
 
@@ -59,13 +70,13 @@ class Known(NamedTuple):
 
 
 class Made(NamedTuple):
-    """Merges made, in order, `[most]`; the union of each is in the next free slot.
+    """Merges in order, `[most]`; each union is in the next free slot.
 
     Attributes:
         first: Slots of one part.
         second: Slots of the other.
         cost: Costs.
-        rescans: How many rows were searched again, a number.
+        rescans: Number of rows that were searched again.
     """
 
     first: Array
@@ -75,18 +86,18 @@ class Made(NamedTuple):
 
 
 class _Clusters(NamedTuple):
-    """States of the clusters in slots, and features with these last, `[..., slots]`.
+    """States of clusters, slots first, and features, slots last, `[..., slots]`.
 
-    A row of bounds works on one coordinate of all slots after the other: twice as
-    fast where they lie side by side.
+    A row of bounds works on one coordinate of all slots after the other, which takes
+    half the time where these lie side by side.
     """
 
     states: PyTree
     features: PyTree
 
 
-class _Frontier(NamedTuple):
-    """Who lives, what breaks ties, and the lists."""
+class _Living(NamedTuple):
+    """Which slots hold living clusters, their keys, and their lists."""
 
     alive: Array
     key: Array
@@ -94,12 +105,12 @@ class _Frontier(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """What is to be found out next.
+    """What the next turn of the loop does.
 
     Attributes:
-        row: The slot whose nearest are to be found.
-        new: Whether it holds a union that is still to be written there.
-        named: Whether the cost of the first pair in its list is all that is wanted.
+        row: The slot that is searched.
+        new: Whether a union is still to be written into this slot.
+        named: Whether only the cost of the first pair in its list is wanted.
         union: State and features of the union, `[1, ...]`.
     """
 
@@ -110,7 +121,7 @@ class _Task(NamedTuple):
 
 
 class _Tools(NamedTuple):
-    """What stays the same throughout."""
+    """What no turn changes: the model, its bounds, and the precision of features."""
 
     model: ClusterModel
     screen: Screen
@@ -122,7 +133,7 @@ class _Tools(NamedTuple):
     static_argnames=("dtype", "most"),
     donate_argnames=("states", "features", "known"),
 )
-def merge_singly(
+def run(
     model: ClusterModel,
     screen: Screen,
     states: PyTree,
@@ -132,60 +143,60 @@ def merge_singly(
     dtype: jnp.dtype,
     most: int,
 ) -> tuple[PyTree, PyTree, Known, Made]:
-    """Make merges as greedy does, always the first pair by cost and key.
+    """Make merges one at a time: always the first pair by cost and key.
 
     Args:
         model: The cluster model.
         screen: Bounds of its costs.
         states: In slots.
         features: What bounds need of these.
-        known: The nearest of all clusters, as far as known.
+        known: The nearest of all clusters, as far as they are known.
         sizes: How many slots are used, and how many merges to make: at most `most`, as
             many as there are free slots, and one less than clusters.
         dtype: Precision of features.
-        most: Size of what is returned.
+        most: Size of the arrays of merges.
 
     Returns:
-        States and features with unions in the slots from the first free one on, what
-        is known then, and the merges.
+        States and features, with unions in the slots from the first free one on; the
+        nearest, as far as they are known then; and the merges.
     """
     used, count = sizes
     tools = _Tools(model, screen, dtype)
 
     def step(carry):
-        done, clusters, frontier, made, task, _ = carry
+        done, clusters, living, made, task, _ = carry
         end = used + done
         clusters = _written(clusters, task.union, _at(task.new, task.row))
-        found = _search(tools, clusters, frontier, task)
-        frontier = _told(frontier, task, found[0])
-        frontier = _learned(frontier, task, *found)
-        row, settled = _front(frontier)
-        first, second = row, frontier.lists.slot[0, row]
+        found = _search(tools, clusters, living, task)
+        living = _with_own(living, task, found[0])
+        living = _with_newborn(living, task, *found)
+        row, settled = _first_row(living)
+        first, second = row, living.lists.slot[0, row]
         new, place = settled & (done < count), _at(settled, done)
-        named = frontier.lists.named[0, row] & ~settled
+        named = living.lists.named[0, row] & ~settled
         made = Made(
             made.first.at[place].set(first, mode="drop"),
             made.second.at[place].set(second, mode="drop"),
-            made.cost.at[place].set(frontier.lists.bound[0, row], mode="drop"),
+            made.cost.at[place].set(living.lists.bound[0, row], mode="drop"),
             made.rescans + ~(settled | named | (done == count)),
         )
         union = _united(tools, clusters, first, second)
         parts = _at(new, first), _at(new, second)
-        frontier = _renewed(frontier, *parts, _at(new, end))
+        living = _merged(living, *parts, _at(new, end))
         task = _Task(jnp.where(new, end, row), new, named, union)
-        # Also the last union has been searched for then.
-        return done + new, clusters, frontier, made, task, done == count
+        # The last union is searched in the turn after its merge.
+        return done + new, clusters, living, made, task, done == count
 
     none = jnp.zeros(most, jnp.int32)
     made = Made(none, none, jnp.zeros(most, known.bound.dtype), jnp.int32(0))
     lists = Lists(known.bound, known.slot, known.exact, known.exact)
-    frontier = _Frontier(known.alive, known.key, lists)
+    living = _Living(known.alive, known.key, lists)
     clusters = _Clusters(states, _slots_last(features))
-    # Something to begin with: one row, whose nearest are known, is searched again.
+    # The first turn has to do something: it searches a row whose nearest are known.
     places = jnp.arange(len(known.alive), dtype=jnp.int32)
     row, no = first_place(known.alive, places), jnp.bool(False)
     task = _Task(row, no, no, take(_Clusters(states, features), row[None]))
-    start = jnp.int32(0), clusters, frontier, made, task, no
+    start = jnp.int32(0), clusters, living, made, task, no
     _, clusters, (alive, key, lists), made, _, _ = jax.lax.while_loop(
         lambda carry: ~carry[-1], step, start
     )
@@ -202,29 +213,28 @@ def _slots_first(features: PyTree) -> PyTree:
 
 
 def _at(true: Array, place: Array) -> Array:
-    """A place, where true; else one that does not exist."""
+    """Return a place, where true; else one past all slots, which nothing is at."""
     return jnp.where(true, place, _NOWHERE)
 
 
-def _front(frontier: _Frontier) -> tuple[Array, Array]:
-    """The row whose list comes first, and whether it begins with a cost.
+def _first_row(living: _Living) -> tuple[Array, Array]:
+    """Return the row whose list comes first, and whether it begins with a cost.
 
-    Of several those first whose lists begin with bounds: of a pair, whose cost is to be
-    computed, or of all the rest, so that the row is to be searched again.
+    Of several lists that begin with the same number, one with a bound comes first.
     """
-    places = jnp.arange(len(frontier.alive), dtype=jnp.int32)
-    bound = jnp.where(frontier.alive, frontier.lists.bound[0], jnp.inf)
-    level = frontier.alive & (bound == jnp.min(bound))
-    unsettled = first_place(level & ~frontier.lists.exact[0], places)
+    places = jnp.arange(len(living.alive), dtype=jnp.int32)
+    bound = jnp.where(living.alive, living.lists.bound[0], jnp.inf)
+    level = living.alive & (bound == jnp.min(bound))
+    unsettled = first_place(level & ~living.lists.exact[0], places)
     settled = unsettled == len(places)
-    key = frontier.key + frontier.key[frontier.lists.slot[0]]
+    key = living.key + living.key[living.lists.slot[0]]
     return jnp.where(settled, first_by_key(level, key, places), unsettled), settled
 
 
 def _united(
     tools: _Tools, clusters: _Clusters, first: Array, second: Array
 ) -> _Clusters:
-    """State and features of the union of two slots, `[1, ...]`."""
+    """Return state and features of the union of two slots, `[1, ...]`."""
     low, high = jnp.minimum(first, second)[None], jnp.maximum(first, second)[None]
     parts = take(clusters.states, low), take(clusters.states, high)
     union = tools.model.union(*parts)
@@ -232,10 +242,9 @@ def _united(
 
 
 def _written(clusters: _Clusters, new: _Clusters, slot: Array) -> _Clusters:
-    """Clusters with another in a slot.
+    """Write a cluster into a slot, in place.
 
-    In place: what reads the arrays in the same step, and is not what is written now,
-    has to come after, or XLA copies them all.
+    All that reads the arrays in the same turn must come after, or XLA copies them.
     """
 
     def put(all_: Array, one: Array) -> Array:
@@ -250,22 +259,20 @@ def _written(clusters: _Clusters, new: _Clusters, slot: Array) -> _Clusters:
     )
 
 
-def _renewed(
-    frontier: _Frontier, first: Array, second: Array, slot: Array
-) -> _Frontier:
-    """Forget two clusters that have merged; their union lives in a slot."""
-    alive, key, lists = frontier
+def _merged(living: _Living, first: Array, second: Array, slot: Array) -> _Living:
+    """Let two clusters die, and their union live in a slot."""
+    alive, key, lists = living
     alive = alive.at[first].set(False, mode="drop").at[second].set(False, mode="drop")
     alive = alive.at[slot].set(True, mode="drop")
     both = key.at[first].get(mode="clip") + key.at[second].get(mode="clip")
     key = key.at[slot].set(mixed(both), mode="drop")
-    return _Frontier(alive, key, without(without(lists, first), second))
+    return _Living(alive, key, without(without(lists, first), second))
 
 
-def _told(frontier: _Frontier, task: _Task, costs: Array) -> _Frontier:
-    """Take the nearest of a row; or, where that was all, the cost of its first pair."""
-    row, lists = task.row, frontier.lists
-    key = frontier.key[row] + frontier.key
+def _with_own(living: _Living, task: _Task, costs: Array) -> _Living:
+    """Replace the list of the row: by its nearest, or by its first pair's cost."""
+    row, lists = task.row, living.lists
+    key = living.key[row] + living.key
     found = of_costs(key, costs, len(lists.bound))
     own = Lists(*(values[:, row] for values in lists))
     valued = revalued(own, costs[own.slot[0]], key)
@@ -273,41 +280,41 @@ def _told(frontier: _Frontier, task: _Task, costs: Array) -> _Frontier:
     def put(values: Array, one: Array, other: Array) -> Array:
         return values.at[:, row].set(jnp.where(task.named, one, other))
 
-    return frontier._replace(lists=jax.tree.map(put, lists, valued, found))
+    return living._replace(lists=jax.tree.map(put, lists, valued, found))
 
 
-def _learned(frontier: _Frontier, task: _Task, costs: Array, low: Array) -> _Frontier:
-    """Let all others take note of a new row: costs where known, bounds elsewhere."""
+def _with_newborn(living: _Living, task: _Task, costs: Array, low: Array) -> _Living:
+    """Put a newborn row into all other lists: by costs where computed, else bounds."""
     row = task.row
     exact = costs < jnp.inf
     slot = jnp.full(len(costs), row)
-    key = frontier.key[row] + frontier.key
-    listed = frontier.key[None] + frontier.key[frontier.lists.slot]
+    key = living.key[row] + living.key
+    listed = living.key[None] + living.key[living.lists.slot]
     bound = jnp.where(task.new, jnp.where(exact, costs, low), jnp.inf)
-    lists = with_pairs(frontier.lists, (bound, slot, exact), (key, listed))
-    return frontier._replace(lists=lists)
+    lists = with_pairs(living.lists, (bound, slot, exact), (key, listed))
+    return living._replace(lists=lists)
 
 
 def _search(
-    tools: _Tools, clusters: _Clusters, frontier: _Frontier, task: _Task
+    tools: _Tools, clusters: _Clusters, living: _Living, task: _Task
 ) -> tuple[Array, Array]:
-    """Costs of a row with its nearest few, and bounds of all others.
+    """Compute the costs of a row with its few nearest, and bounds with all others.
 
     Args:
-        tools: What costs are.
-        clusters: In slots.
-        frontier: Who lives.
-        task: Which row.
+        tools: The model and its bounds.
+        clusters: States and features by slot.
+        living: Which slots hold living clusters, and their lists.
+        task: Which row, or which pair.
 
     Returns:
-        Costs `[slots]`, inf where not known, and bounds, inf where there is no pair.
+        Costs `[slots]`, inf where not computed, and bounds, inf where there is no pair.
     """
-    lists, states, row = frontier.lists, clusters.states, task.row
+    lists, states, row = living.lists, clusters.states, task.row
     none = jnp.full(lists.bound.shape[1], jnp.inf, lists.bound.dtype)
     bounds = jax.lax.cond(
         task.named,
         lambda: none.at[lists.slot[0, row]].set(0),
-        lambda: _bounds_of(tools.screen, clusters.features, frontier.alive, row).astype(
+        lambda: _bounds_of(tools.screen, clusters.features, living.alive, row).astype(
             none.dtype
         ),
     )
@@ -323,7 +330,7 @@ def _search(
 
     def evaluate(carry):
         low, cost, least, seen = carry
-        # Where there is no end to those that may be near, one after the other.
+        # Past so many, bounds do not tell pairs apart: in the order of slots.
         place = jax.lax.cond(
             seen < _MANY,
             nearest,
@@ -346,21 +353,21 @@ def _search(
 
 
 def _bounds_of(screen: Screen, features: PyTree, alive: Array, row: Array) -> Array:
-    """Lower bounds of a row against all slots, inf where there is no pair, `[slots]`.
+    """Return lower bounds of a row with all slots, inf where there is no pair.
 
-    Of those not in use too: it takes longer to cut them off.
+    Slots that are not in use are screened too: to cut them off takes longer.
     """
     cut = lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, row, 1, axis=-1)
     one = _slots_first(jax.tree.map(cut, features))
     low = screen.against(one)(_slots_first(features))[0]
-    # Where NaN, or overflown on the way, nothing is known.
+    # NaN, or what overflowed on the way, says nothing of the cost.
     low = jnp.where((low > 0) & (low < jnp.inf), low, 0)
     there = alive & (jnp.arange(len(alive)) != row)
     return jnp.where(there, low, jnp.inf)
 
 
 def _pair_costs(model: ClusterModel, states: PyTree, row: Array, place: Array) -> Array:
-    """Costs of a row with the clusters in places, the lower slot first."""
+    """Return costs of a row with the clusters in places, the lower slot first."""
     place = jnp.minimum(place, len(jax.tree.leaves(states)[0]) - 1)
     low, high = jnp.minimum(place, row), jnp.maximum(place, row)
     return searchable(model.merge_cost(take(states, low), take(states, high)))

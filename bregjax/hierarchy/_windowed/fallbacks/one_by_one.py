@@ -1,0 +1,70 @@
+"""One merge at a time, from the host: the program's arguments and results."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax.hierarchy._windowed.fallbacks.program import Known, run
+from bregjax.hierarchy._windowed.neighbours.nearest import Nearest
+from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
+from bregjax.hierarchy._windowed.store.store import Store
+
+__all__ = ["MOST", "merge_singly", "serves"]
+
+# Merges that one call makes: about a second's.
+MOST = 256
+
+
+def serves(store: Store) -> bool:
+    """Whether the program serves: on one device, without solving or factorising.
+
+    Programs of several batches of factorisations can lock up (see `Screen`).
+    """
+    alone = store.placement.mesh is None and store.host is None
+    return alone and not store.screen.factorises
+
+
+def merge_singly(
+    clusters: Neighbours, count: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Make merges one at a time, as greedy does.
+
+    Args:
+        clusters: The living clusters, whose nearest are known afterwards too.
+        count: How many merges: at most `MOST`, as many as there are free slots, and one
+            less than clusters.
+
+    Returns:
+        Slots of the parts, and of the unions, and costs, `[count]`, in order.
+    """
+    store, near = clusters.store, clusters.near
+    known = Known(
+        alive=jnp.asarray(clusters.alive),
+        key=jnp.asarray(clusters.key),
+        bound=jnp.asarray(near.bound.astype(store.dtype)),
+        slot=jnp.asarray(near.slot.astype(np.int32)),
+        exact=jnp.asarray(near.exact),
+    )
+    # More digits would have to have the program compiled again.
+    store.keep_precision()
+    store.states, store.features, known, made = run(
+        store.model,
+        store.screen,
+        store.states,
+        store.features,
+        known,
+        (jnp.int32(store.used), jnp.int32(count)),
+        store.screen_dtype,
+        MOST,
+    )
+    union = np.arange(store.used, store.used + count)
+    store.used += count
+    clusters.alive, clusters.key = np.array(known.alive), np.array(known.key)
+    clusters.near = Nearest(
+        np.array(known.bound, near.bound.dtype),
+        np.array(known.slot, near.slot.dtype),
+        np.array(known.exact),
+    )
+    clusters.searches += count + int(made.rescans)
+    clusters.rescans += int(made.rescans)
+    first, second, cost = (np.asarray(values)[:count] for values in made[:3])
+    return first, second, union, cost

@@ -1,0 +1,1 @@
+"""Which clusters live, and which are the nearest of each."""

@@ -1,0 +1,1 @@
+"""Where clusters lie on devices, and which pairs of them cost at most a limit."""

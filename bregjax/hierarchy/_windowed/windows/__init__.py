@@ -1,0 +1,1 @@
+"""Which merges are greedy's: rounds, their schedule and its proof."""

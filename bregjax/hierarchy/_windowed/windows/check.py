@@ -1,0 +1,146 @@
+"""The proof that a window's merges are those that greedy would have made.
+
+Let F be the merges of a window, κ = (cost, key) their order, and their schedule to take
+always the κ-first merge of F whose parts exist. One merge at a time, from the window's
+start until the least cost exceeds the threshold, makes exactly F if and only if
+
+    (i)  at each step of the schedule every other pair alive comes after that step's,
+    (ii) at the end no living pair costs at most the threshold.
+
+By induction over steps: before each, greedy's clusters are the schedule's, and its
+choice is the step; and it stops where F ends. (ii) is how a window's rounds end. Two
+clusters that coexist over the steps (b, e], their own merge excepted, fulfil (i) if the
+pair comes after the greatest of κ there. Two survivors do: they cost more than the
+threshold. Otherwise call a merge late if a step in the life of one of its parts comes
+after it in κ, or if its parts were not each other's nearest.
+
+* If both were alive in the same round, let the first of them to merge, by rounds, be u.
+  It merged with its nearest, so the pair comes after that merge in κ, and, unless that
+  merge is late, after all steps in the life of u.
+* What is left are pairs of which one had merged, by rounds, before the other was born;
+  and the pairs of a late merge's parts with any cluster. Those whose bounds do not
+  exclude it are evaluated.
+
+Example: AB at cost 3, DE at 2.5, and AB with C at 1. The schedule is DE, AB, ABC. The
+last is late: C lives over all three steps, and 3 is more than 1. So C is compared with
+every cluster that coexists with it: a pair CD that costs 2 comes before DE and shows
+that greedy would have merged otherwise.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bregjax.hierarchy._windowed.windows.clusters import Clusters, Costs
+from bregjax.hierarchy._windowed.windows.lives import Lives
+from bregjax.hierarchy._windowed.windows.schedule import Merges
+
+__all__ = ["least_intruder"]
+
+
+def least_intruder(merges: Merges, clusters: Clusters) -> float:
+    """Return the least cost of a pair that comes before a step at which it lives.
+
+    inf if there is none: then the merges are greedy's. Otherwise those of a threshold
+    below it may be.
+
+    Args:
+        merges: The window's merges, in the order of their schedule.
+        clusters: Those living at the window's end; those that merged keep their slots.
+    """
+    window = _Window.of(merges, len(clusters.alive))
+    late = np.flatnonzero(window.late)
+    lived = clusters.alive.copy()
+    lived[merges.first] = lived[merges.second] = True
+    found = clusters.pairs_within(
+        late, lived, window.lives.limit(late), window.limit_of
+    )
+    least = _least_before(window, clusters, found)
+    born = merges.union[~window.late[merges.union]]
+    found = clusters.pairs_among(
+        window.by_death(merges),
+        born,
+        window.gone_before,
+        window.lives.limit(born),
+        window.limit_of,
+    )
+    return min(least, _least_before(window, clusters, found))
+
+
+@dataclass(frozen=True)
+class _Window:
+    """What became of the cluster in each slot over a window.
+
+    Attributes:
+        lives: When each lives, by steps of the schedule.
+        born: The round that made each, 0 if before the window.
+        died: The round that merged each; past the last for survivors.
+        merge: The step that merges each, 0 for survivors.
+        late: Whether each merged late.
+    """
+
+    lives: Lives
+    born: np.ndarray
+    died: np.ndarray
+    merge: np.ndarray
+    late: np.ndarray
+
+    @classmethod
+    def of(cls, merges: Merges, size: int) -> "_Window":
+        """Return what became of the clusters in `size` slots."""
+        step = np.arange(1, len(merges.cost) + 1)
+        birth, born, merge = np.zeros((3, size), np.int64)
+        death = np.full(size, len(step) + 1)
+        died = np.full(size, np.iinfo(np.int64).max)
+        birth[merges.union], born[merges.union] = step, merges.round
+        for part in (merges.first, merges.second):
+            death[part], died[part], merge[part] = step, merges.round, step
+        lives = Lives.of(birth, death, merges.cost, merges.key)
+        own = lives.rank(step - 1, step)
+        late = np.zeros(size, bool)
+        for part in (merges.first, merges.second):
+            late[part] = (lives.rank(birth[part], step) > own) | ~merges.mutual
+        return cls(lives, born, died, merge, late)
+
+    def by_death(self, merges: Merges) -> np.ndarray:
+        """Return slots of clusters born or merged in the window, by death, last first.
+
+        Of those that a cluster coexists with the last stands nearer to the front so.
+        """
+        slots = np.unique(np.concatenate(merges[:3]))
+        return slots[np.argsort(-self.lives.death[slots], kind="stable")]
+
+    def gone_before(self, rows: np.ndarray) -> np.ndarray:
+        """Whether each had merged, by rounds, when one of the rows was born.
+
+        Without those that, by the schedule, do not live as long as the first row.
+        """
+        gone = self.died <= np.max(self.born[rows])
+        return gone & (self.lives.death > self.lives.birth[rows[0]])
+
+    def rank_of(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Return the greatest rank while both live; −1 where the pair is as it should.
+
+        That is where both never coexist, both survive, or merge with each other.
+        """
+        birth, death = self.lives.birth, self.lives.death
+        begin, end = np.maximum(birth[u], birth[v]), np.minimum(death[u], death[v])
+        partners = (self.merge[u] == self.merge[v]) & (self.merge[u] > 0)
+        counts = (end <= self.lives.num_steps) & ~partners
+        return self.lives.rank(begin, np.where(counts, end, 0))
+
+    def limit_of(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Return the cost of the greatest merge while both live, −inf for rank −1."""
+        return self.lives.cost[self.rank_of(u, v)]
+
+
+def _least_before(window: _Window, clusters: Clusters, found: Costs) -> float:
+    """Least cost of pairs that come before the greatest merge while both live."""
+    least = np.inf
+    for u, v, cost in found:
+        rank = window.rank_of(u, v)
+        limit, key = window.lives.cost[rank], window.lives.key[rank]
+        tied = (cost == limit) & (clusters.keys(u, v) < key)
+        before = cost[(cost < limit) | tied]
+        least = min(least, float(np.min(before, initial=np.inf)))
+    return least

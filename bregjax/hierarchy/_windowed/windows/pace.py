@@ -1,0 +1,122 @@
+"""The pace: how much to try next, from what became of the windows before."""
+
+import numpy as np
+
+__all__ = ["Pace"]
+
+# Shares of the clusters whose nearest is within a window's threshold: of the first, the
+# largest and the smallest window.
+_SHARES, _REDUCIBLE_SHARES = (0.6, 0.7, 0.01), (0.9, 0.95, 0.01)
+# Factors of the share after a window that is greedy's, and after one that isn't; after
+# one that failed at its first merges, and until it is large again after that.
+_GROWTH, _SHRINKAGE = 1.1, 0.7
+_COLLAPSE, _RECOVERY = 0.25, 1.3
+# Merges made one at a time where a window fails at its first merges, and the factor by
+# which these become more where windows keep failing.
+_FEW, _FASTER = 8, 8
+# Merges made one at a time after which the program for them is compiled, and clusters
+# of a window from which one is tried at all then.
+_BY_HOST, _WORTH = 64, 64
+# Rows searched in vain, by which the clusters that are left go to the matrix engine: so
+# many a cluster, of these at least so many, and a share of all other searches.
+_IN_VAIN, _AT_LEAST, _OF_OTHERS = 1.1, 2000, 0.25
+# What one merge from the host counts as, in pairs; and a bound in full precision, in
+# bounds in half.
+_PAIRS_BY_HOST, _BY_DIGITS = 2**16, 3
+
+
+class Pace:
+    """How many merges to try at once, or to make one at a time.
+
+    Attributes:
+        share: Share of the clusters whose nearest is within the next threshold.
+        inverting: Whether so many merges were made one at a time that the program for
+            these is compiled.
+    """
+
+    def __init__(self, *, reducible: bool) -> None:
+        """Begin with a large window; a larger one if costs are reducible."""
+        self._shares = _REDUCIBLE_SHARES if reducible else _SHARES
+        self.share = self._shares[0]
+        self.inverting = False
+        self._singly = _FEW
+        self._in_vain = 0.0
+
+    @property
+    def few(self) -> int:
+        """Merges of so few a window are made one at a time, if it fails."""
+        return _WORTH if self.inverting else _FEW
+
+    @property
+    def is_smallest(self) -> bool:
+        """Whether no smaller window is tried."""
+        return self.share < self._shares[2]
+
+    def before_next(self, left: int) -> int:
+        """Return how many merges to make one at a time before the next window.
+
+        Some where a window would be so small that its rounds and check take longer.
+
+        Args:
+            left: Number of clusters.
+        """
+        if not self.inverting or self.share * left >= _WORTH:
+            return 0
+        self.share *= _RECOVERY
+        return _WORTH
+
+    def after_failure(self, count: int) -> int:
+        """Return how many merges to make one at a time, if so many have to be."""
+        return max(count, self._singly)
+
+    def greedy(self) -> None:
+        """Grow after a window that was greedy's."""
+        self._singly = max(self._singly // 2, _FEW) if self.inverting else _FEW
+        usual, largest, _ = self._shares
+        growth = _GROWTH if self.share > usual / 2 else _RECOVERY
+        self.share = min(growth * self.share, largest)
+
+    def no_room(self) -> None:
+        """Shrink after a window that had no room."""
+        self.share /= 2
+
+    def failed(self, share: float) -> None:
+        """Shrink from a share after a window that failed and was made smaller."""
+        self.share = max(_SHRINKAGE * share, self._shares[2])
+
+    def stepped_back(self, size: int) -> None:
+        """Shrink after a window that failed at its first merges, or was given up.
+
+        Where greedy cannot be foreseen, and not only in a window that was too large,
+        more merges are made one at a time the next time.
+
+        Args:
+            size: How many merges the window had; 0 if it was given up.
+        """
+        if size <= 4 * self._singly or self.inverting:
+            self._singly *= _FASTER if self.inverting or not size else 2
+        self.share = max(_COLLAPSE * self.share, self._shares[2])
+
+    def undone(self, searches: int, dtype: np.dtype) -> None:
+        """Count rows that were searched in vain, in a precision."""
+        each = 1 if dtype == np.float32 else _BY_DIGITS
+        self._in_vain += each * searches
+
+    def merged_by_host(self, left: int) -> None:
+        """Count one merge that was made from the host."""
+        self._in_vain += _PAIRS_BY_HOST / max(left, _AT_LEAST)
+
+    def is_costly(self, left: int, searches: int) -> bool:
+        """Whether so much was done in vain that costs are better had all at once.
+
+        Args:
+            left: Number of clusters.
+            searches: Rows searched so far, in vain or not.
+        """
+        others = max(searches - self._in_vain, 0)
+        return self._in_vain > _IN_VAIN * max(left, _AT_LEAST) + _OF_OTHERS * others
+
+    @staticmethod
+    def is_often(num_singly: int) -> bool:
+        """Whether so many merges were made one at a time that a program pays."""
+        return num_singly > _BY_HOST

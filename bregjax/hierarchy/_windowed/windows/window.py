@@ -1,0 +1,89 @@
+"""A window: merges by rounds up to a threshold, kept if they are what greedy makes."""
+
+import enum
+from typing import NamedTuple
+
+import numpy as np
+
+from bregjax.hierarchy._windowed.windows.check import least_intruder
+from bregjax.hierarchy._windowed.windows.clusters import Clusters
+from bregjax.hierarchy._windowed.windows.schedule import Merges, schedule
+
+__all__ = ["Verdict", "Window", "merge_window"]
+
+# A window of so many rounds, several times what windows take, is given up: unions come
+# ever nearer to the rest, which one merge at a time makes in less time.
+_MANY_ROUNDS = 24
+
+
+class Verdict(enum.Enum):
+    """What became of a window: only what is greedy's, or nothing, is kept."""
+
+    GREEDY = "its merges are those that greedy makes"
+    NOT_GREEDY = "greedy would have merged otherwise; undone"
+    NO_ROOM = "there was no room for its unions; undone"
+    LONG = "its rounds did not end; undone"
+    EMPTY = "no pair was within the threshold"
+
+
+class Window(NamedTuple):
+    """A window of merges.
+
+    Attributes:
+        verdict: What became of it.
+        merges: Its merges, in the order that greedy makes them if they are greedy's.
+        rounds: How many rounds it took.
+        intruder: Least cost of a pair that comes before a step at which it lives.
+    """
+
+    verdict: Verdict
+    merges: Merges
+    rounds: int
+    intruder: float = np.inf
+
+
+def merge_window(
+    clusters: Clusters, threshold: float, *, reducible: bool = False
+) -> Window:
+    """Merge all that greedy merges before its least cost exceeds a threshold.
+
+    If the rounds' merges are not greedy's, the clusters are restored instead.
+
+    Args:
+        clusters: The living clusters.
+        threshold: Up to which cost to merge.
+        reducible: Whether costs are, so that merges need no check.
+    """
+    before = clusters.snapshot()
+    verdict, rounds = _by_rounds(clusters, threshold, limited=not reducible)
+    merges, intruder = Merges.joined([Merges.none(), *rounds]), np.inf
+    if verdict is Verdict.GREEDY:
+        merges = merges.ordered(schedule(merges))
+        intruder = np.inf if reducible else least_intruder(merges, clusters)
+        verdict = verdict if intruder == np.inf else Verdict.NOT_GREEDY
+    if verdict not in (Verdict.GREEDY, Verdict.EMPTY):
+        clusters.restore(before)
+    return Window(verdict, merges, len(rounds), intruder)
+
+
+def _by_rounds(
+    clusters: Clusters, threshold: float, *, limited: bool
+) -> tuple[Verdict, list[Merges]]:
+    """Merge round by round all pairs within a threshold, each the other's nearest.
+
+    The verdict is GREEDY, subject to the check, if no pair within it is left.
+    """
+    rounds: list[Merges] = []
+    clusters.refresh(threshold)
+    while True:
+        first, second, cost, key, mutual = clusters.mutual(threshold)
+        if not len(first):
+            return Verdict.GREEDY if rounds else Verdict.EMPTY, rounds
+        if limited and len(rounds) > _MANY_ROUNDS:
+            return Verdict.LONG, rounds
+        if len(first) > clusters.room:
+            return Verdict.NO_ROOM, rounds
+        union = clusters.merge(first, second, threshold)
+        which = np.full(len(union), len(rounds) + 1)
+        rounds.append(Merges(first, second, union, cost, key, which, mutual))
+        clusters.refresh(threshold)
