@@ -71,18 +71,18 @@ def test_demo_labels_go_with_the_tree(demo):
     tree, glass = Dendrogram.load(folder / "tree.npz"), load_glass()
     assert [int(row[0]) for row in rows] == list(range(214))
     assert [int(row[1]) for row in rows] == tree.cut(num_clusters=6).tolist()
-    types = [glass.class_names[label] for label in glass.labels.tolist()]
+    types = [glass.class_names[number] for number in glass.classes.tolist()]
     assert [row[2] for row in rows] == types
 
 
 def test_demo_tells_the_purity_it_got(demo):
     folder, printed = demo
     purity = dendrogram_purity(
-        Dendrogram.load(folder / "tree.npz"), load_glass().labels
+        Dendrogram.load(folder / "tree.npz"), load_glass().classes
     )
     assert f"purity     {purity:.4f}" in printed
     ward = hierarchy.linkage(load_glass().x, "ward")
-    ward_purity = dendrogram_purity(Dendrogram.from_linkage(ward), load_glass().labels)
+    ward_purity = dendrogram_purity(Dendrogram.from_linkage(ward), load_glass().classes)
     assert f"{ward_purity:.4f} for Ward's method" in printed
     assert purity > ward_purity
 
@@ -182,7 +182,7 @@ def test_every_kind_of_file_gives_the_same_table(name, tmp_path):
     table = read_table(tmp_path / name, ColumnChoice())
     assert table.x.dtype == np.float64
     assert np.array_equal(table.x, X)
-    assert (table.labels, table.names, table.weights) == (None, None, None)
+    assert (table.classes, table.names, table.weights) == (None, None, None)
 
 
 NAMED = "name,u,w,kind,v\np,0.5,2,yes,10\nq,1.5,3,no,11\n"
@@ -191,13 +191,13 @@ NAMED = "name,u,w,kind,v\np,0.5,2,yes,10\nq,1.5,3,no,11\n"
 @pytest.mark.parametrize("by", [("name", "w", "kind"), ("0", "2", "-2")])
 def test_columns_by_name_and_number(by, tmp_path):
     _write_text(tmp_path / "a.csv", NAMED)
-    choice = ColumnChoice(names=by[0], weights=by[1], labels=by[2])
+    choice = ColumnChoice(names=by[0], weights=by[1], classes=by[2])
     table = read_table(tmp_path / "a.csv", choice)
     assert np.array_equal(table.x, X[:2])
     assert table.weights is not None
     assert table.weights.tolist() == [2, 3]
-    assert (table.names, table.labels) == (["p", "q"], ["yes", "no"])
-    assert table.label_name == "kind"
+    assert (table.names, table.classes) == (["p", "q"], ["yes", "no"])
+    assert table.class_name == "kind"
     assert table.place(1, 1) == "line 3, column 'v'"
 
 
@@ -210,16 +210,16 @@ def test_header_can_be_forced(tmp_path):
     assert dropped.x.tolist() == [[2], [4]]
 
 
-def test_labels_in_arrays(tmp_path):
+def test_classes_in_arrays(tmp_path):
     np.savez(tmp_path / "a.npz", X=X, y=[1, 1, 2, 2], kind=list("abab"), w=np.ones(4))
     table = read_table(tmp_path / "a.npz", ColumnChoice(weights="w"))
-    assert table.labels == ["1", "1", "2", "2"]
+    assert table.classes == ["1", "1", "2", "2"]
     assert table.weights is not None
-    assert read_table(tmp_path / "a.npz", ColumnChoice(labels="kind")).labels == [
+    assert read_table(tmp_path / "a.npz", ColumnChoice(classes="kind")).classes == [
         *"abab"
     ]
-    by_column = read_table(tmp_path / "a.npz", ColumnChoice(labels="1"))
-    assert by_column.labels == ["10", "11", "1000", "0"]
+    by_column = read_table(tmp_path / "a.npz", ColumnChoice(classes="1"))
+    assert by_column.classes == ["10", "11", "1000", "0"]
     assert by_column.x.tolist() == X[:, :1].tolist()
 
 
@@ -247,10 +247,10 @@ def test_cut_by_cost(tmp_path, capsys):
     assert "purity" not in printed
 
 
-def test_weights_names_and_labels(tmp_path, capsys):
+def test_weights_names_and_classes(tmp_path, capsys):
     text = "who,n,times,kind\nann,1,3,x\nbob's,4,1,y\ncy,10,2,y\n"
     _write_text(tmp_path / "a.csv", text)
-    words = ["--names", "who", "--weights", "times", "--labels", "kind"]
+    words = ["--names", "who", "--weights", "times", "--classes", "kind"]
     z, rows = run(tmp_path, tmp_path / "a.csv", "--family", "poisson", *words)
     assert np.allclose(z[:, 2], [1.62786693, 9.35892266], atol=1e-8)
     assert rows == [

@@ -19,29 +19,33 @@ ERRORS = {
     "empty": ("", "", "the file is empty"),
     "header alone": ("u,v\n", "", "has a header and no rows.*--header no"),
     "ragged": ("1,2\n3\n", "", "line 2 has 1 cells and the first has 2"),
-    "text": (GOOD, "", "got 'a' on line 2, column 'kind'. .* say --labels"),
+    "text": (GOOD, "", "got 'a' on line 2, column 'kind'. .* say --classes"),
     "missing": ("u,v\n1,\n", "", "got '' on line 2, column 'v'. Drop or impute"),
     "nan": ("u,v\n1,2\n3,nan\n", "", "got 'nan' on line 3, column 'v'"),
     "inf": ("1,2\n3,inf\n", "", "got 'inf' on line 2, column 1"),
     "comma": ("u;v\n1,5;2\n", "", "decimal points instead of commas"),
     "no column": (
         GOOD,
-        "--labels knd",
+        "--classes knd",
         "'knd' is no column; its columns are u, v, kind",
     ),
-    "no number": (GOOD, "--labels 3", "3 is no column; there are 3, from 0 to 2"),
-    "no header": ("1,2\n", "--labels u", "has no header, so columns go by number"),
-    "twice": ("u,u\n1,2\n", "--labels u", r"name of columns \[0, 1\]. Give its number"),
-    "nothing left": ("1,2\n", "--drop 0 --drop 1", "no column is left to cluster"),
-    "empty label": (
-        "u,k\n1,a\n2,\n",
-        "--labels k",
-        "must have a label; got '' in row 1",
+    "no number": (GOOD, "--classes 3", "3 is no column; there are 3, from 0 to 2"),
+    "no header": ("1,2\n", "--classes u", "has no header, so columns go by number"),
+    "twice": (
+        "u,u\n1,2\n",
+        "--classes u",
+        r"name of columns \[0, 1\]. Give its number",
     ),
-    "names as labels": (GOOD, "--labels u --drop kind", "all 3 differ.* say --names"),
-    "k too large": (GOOD, "--labels kind --num-clusters 4", "from 1 to 3.*; got 4"),
-    "k zero": (GOOD, "--labels kind --num-clusters 0", "from 1 to 3.*; got 0"),
-    "nan cost": (GOOD, "--labels kind --max-cost nan", "--max-cost must be a number"),
+    "nothing left": ("1,2\n", "--drop 0 --drop 1", "no column is left to cluster"),
+    "empty class": (
+        "u,k\n1,a\n2,\n",
+        "--classes k",
+        "must have a class; got '' in row 1",
+    ),
+    "names as classes": (GOOD, "--classes u --drop kind", "all 3 differ.* say --names"),
+    "k too large": (GOOD, "--classes kind --num-clusters 4", "from 1 to 3.*; got 4"),
+    "k zero": (GOOD, "--classes kind --num-clusters 0", "from 1 to 3.*; got 0"),
+    "nan cost": (GOOD, "--classes kind --max-cost nan", "--max-cost must be a number"),
     "weight": ("u,w\n1,1\n2,0\n", "--weights w", "positive; got 0.0 at line 3"),
     "negative": (
         "a,b,c\n1,2,3\n4,-5,6\n",
@@ -55,10 +59,10 @@ ERRORS = {
     ),
     "no smoothing": (
         GOOD,
-        "--labels kind --family gaussian --smoothing none",
+        "--classes kind --family gaussian --smoothing none",
         "without a finite cost .* Here that is --smoothing auto",
     ),
-    "share": ("1,2\n", "--family multinomial --smoothing 2", "below 1; got 2"),
+    "share": ("1,2\n", "--family multinomial --smoothing 2", "a share, below 1; got 2"),
     "for Gaussians": (
         "1,2\n",
         "--family poisson --smoothing normal-reference",
@@ -106,7 +110,7 @@ def test_errors_of_array_files(case, tmp_path, capsys):
     write, message = ARRAY_ERRORS[case]
     path = tmp_path / "a.npz"
     write(path)
-    words = ["--labels", "k"] if case == "length" else []
+    words = ["--classes", "k"] if case == "length" else []
     assert main(["cluster", str(path), *words, "--quiet"]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1

@@ -242,17 +242,17 @@ def test_what_is_no_table(tmp_path):
 
 def test_columns_for_rows(tmp_path):
     text = "gene,s1,s2,s3\nA,1,2,3\nB,4,5,6\nkind,x,y,x\n"
-    choice = ColumnChoice(names="gene", labels="kind")
+    choice = ColumnChoice(names="gene", classes="kind")
     table = table_of(tmp_path, text, choice=choice, transpose=True)
     assert table.x.tolist() == [[1, 4], [2, 5], [3, 6]]
-    assert (table.names, table.labels) == (["s1", "s2", "s3"], ["x", "y", "x"])
+    assert (table.names, table.classes) == (["s1", "s2", "s3"], ["x", "y", "x"])
     assert table.place(1, 1) == "column 2, column 'B'"
     table = table_of(tmp_path, INDEXED["write.table"][1], "a.txt", transpose=True)
     assert (table.x.tolist(), table.names) == ([[1, 3], [2, 4]], ["u", "v"])
     np.savez(tmp_path / "a.npz", X=X, y=[1, 2])
     table = read_table(tmp_path / "a.npz", ColumnChoice(), transpose=True)
     assert np.array_equal(table.x, X.T)
-    assert table.labels == ["1", "2"]
+    assert table.classes == ["1", "2"]
 
 
 def test_standard_input(tmp_path, monkeypatch):

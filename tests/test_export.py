@@ -120,7 +120,7 @@ def test_newick_quotes_names():
 
 
 def test_newick_refuses_the_wrong_number_of_names():
-    with pytest.raises(ValueError, match="`labels` must name each of the 3 leaves.* 2"):
+    with pytest.raises(ValueError, match="`names` must name each of the 3 leaves.* 2"):
         INVERTED.to_newick(["a", "b"])
 
 

@@ -115,7 +115,7 @@ def test_masks_are_refused_wherever_data_enter():
         bj.blur(masked([1.0, 2.0], 0))
     with pytest.raises(ValueError, match="`z` must have no masked"):
         bj.Dendrogram.from_linkage(masked([[0, 1, 1.0, 2]], 0, 2))
-    with pytest.raises(ValueError, match="`labels` must have no masked"):
+    with pytest.raises(ValueError, match="`classes` must have no masked"):
         bj.dendrogram_purity(TREE, masked([0, 0, 1, 1], 0))
     problem = bj.Problem(X[:4], family="ward")
     with pytest.raises(ValueError, match="`rows` must have no masked"):

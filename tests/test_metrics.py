@@ -19,14 +19,14 @@ from bregjax.metrics import dendrogram_purity
 GLASS = Path(__file__).parents[2] / "shared" / "data" / "glass.npz"
 
 
-def pair_by_pair(tree, labels):
+def pair_by_pair(tree, classes):
     """The definition, in fractions."""
     sets = leaf_sets(tree)
     purities = []
     for i, j in itertools.combinations(range(tree.num_leaves), 2):
-        if labels[i] == labels[j]:
+        if classes[i] == classes[j]:
             smallest = min((s for s in sets if {i, j} <= s), key=len)
-            alike = sum(labels[leaf] == labels[i] for leaf in smallest)
+            alike = sum(classes[leaf] == classes[i] for leaf in smallest)
             purities.append(Fraction(alike, len(smallest)))
     return float(sum(purities) / len(purities))
 
@@ -38,10 +38,10 @@ def test_against_the_definition(seed):
         tree = random_tree(rng, int(rng.integers(3, 20)))
         # Fewer classes than leaves, so that there is a pair.
         num_classes = int(rng.integers(1, tree.num_leaves))
-        labels = rng.integers(0, num_classes, tree.num_leaves)
-        expected = pair_by_pair(tree, labels)
+        classes = rng.integers(0, num_classes, tree.num_leaves)
+        expected = pair_by_pair(tree, classes)
         np.testing.assert_allclose(
-            dendrogram_purity(tree, labels), expected, rtol=1e-15
+            dendrogram_purity(tree, classes), expected, rtol=1e-15
         )
 
 
@@ -60,9 +60,9 @@ def test_of_a_short_chain():
 
 
 def test_of_a_long_chain_in_little_memory():
-    tree, labels = chain(20_000), np.arange(20_000) < 10_000
+    tree, classes = chain(20_000), np.arange(20_000) < 10_000
     tracemalloc.start()
-    purity = dendrogram_purity(tree, labels)
+    purity = dendrogram_purity(tree, classes)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     np.testing.assert_allclose(purity, 0.69316081, rtol=1e-8)
@@ -71,9 +71,9 @@ def test_of_a_long_chain_in_little_memory():
 
 def test_many_classes_take_no_table_of_classes_by_nodes():
     rng = np.random.default_rng(5)
-    tree, labels = random_tree(rng, 20_000), np.arange(20_000) // 2
+    tree, classes = random_tree(rng, 20_000), np.arange(20_000) // 2
     tracemalloc.start()
-    purity = dendrogram_purity(tree, labels)
+    purity = dendrogram_purity(tree, classes)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert 0 < purity < 0.01  # pairs are strewn over the tree
@@ -81,10 +81,10 @@ def test_many_classes_take_no_table_of_classes_by_nodes():
 
 
 def test_many_classes_on_a_chain_in_seconds():
-    tree, labels = chain(40_000), np.arange(40_000) // 2
+    tree, classes = chain(40_000), np.arange(40_000) // 2
     started = time.perf_counter()
-    purity = dendrogram_purity(tree, labels)
-    flipped = dendrogram_purity(tree_of(np.asarray(tree.children)[:, ::-1]), labels)
+    purity = dendrogram_purity(tree, classes)
+    flipped = dendrogram_purity(tree_of(np.asarray(tree.children)[:, ::-1]), classes)
     assert time.perf_counter() - started < 10  # 0.2 s; quadratic would take a minute
     # Pair j joins in the cluster of the first 2j leaves, at purity 1/j.
     expected = np.mean(1 / np.arange(1, 20_001))
@@ -94,13 +94,13 @@ def test_many_classes_on_a_chain_in_seconds():
 def test_pairs_beyond_32_bits():
     tree = chain(70_000)
     assert dendrogram_purity(tree, np.zeros(70_000)) == 1.0
-    labels = np.arange(70_000) < 65_537
+    classes = np.arange(70_000) < 65_537
     mixed = np.arange(65_537, 70_000) - 65_536.0
     pairs = 65_537 * 65_536 // 2
     assert pairs == 2_147_516_416  # row 21: above 2³¹ − 1
     expected = pairs + np.sum(mixed * (mixed - 1) / (mixed + 65_537))
     expected /= pairs + 4_463 * 4_462 // 2
-    np.testing.assert_allclose(dendrogram_purity(tree, labels), expected, rtol=1e-12)
+    np.testing.assert_allclose(dendrogram_purity(tree, classes), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -118,16 +118,23 @@ def test_of_scipys_trees_on_glass(method, expected):
 def test_order_and_names_change_nothing():
     rng = np.random.default_rng(8)
     z = linkage(rng.normal(size=(50, 2)), "average")
-    labels = rng.integers(0, 4, 50)
+    classes = rng.integers(0, 4, 50)
     tree = Dendrogram.from_linkage(z)
-    purity = dendrogram_purity(tree, labels)
-    names = np.array(["a", "b", "c", "d"])[labels]
-    tuples = [("class", int(label)) for label in labels]
-    mixed = [("1", 1, 2.5, ())[label] for label in labels]  # "1" is not 1
-    for same in (names, list(names), tuples, mixed, jnp.asarray(labels), labels + 0.5):
+    purity = dendrogram_purity(tree, classes)
+    names = np.array(["a", "b", "c", "d"])[classes]
+    tuples = [("class", int(number)) for number in classes]
+    mixed = [("1", 1, 2.5, ())[number] for number in classes]  # "1" is not 1
+    for same in (
+        names,
+        list(names),
+        tuples,
+        mixed,
+        jnp.asarray(classes),
+        classes + 0.5,
+    ):
         assert dendrogram_purity(tree, same) == purity
     flipped = tree_of(np.asarray(tree.children)[:, ::-1])
-    assert dendrogram_purity(flipped, labels) == purity
+    assert dendrogram_purity(flipped, classes) == purity
 
 
 def test_pure_subtrees_give_one():
@@ -147,9 +154,9 @@ def test_refuses_labels():
         ([[0], [0], [1]], r"got \[0\] at index 0"),
         ([0, 1, 2], "all 3 differ, so there are no pairs"),
     )
-    for labels, message in cases:
-        with pytest.raises(ValueError, match=f"`labels` must .*{message}"):
-            dendrogram_purity(tree, labels)
+    for classes, message in cases:
+        with pytest.raises(ValueError, match=f"`classes` must .*{message}"):
+            dendrogram_purity(tree, classes)
 
 
 def test_refuses_an_ambiguous_missing_value():
@@ -164,7 +171,7 @@ def test_refuses_an_ambiguous_missing_value():
         def __bool__(self):
             raise TypeError("boolean value of NA is ambiguous")
 
-    with pytest.raises(ValueError, match="`labels` must be hashable and present"):
+    with pytest.raises(ValueError, match="`classes` must be hashable and present"):
         dendrogram_purity(chain(2), [NotAvailable(), 1])
 
 

@@ -60,7 +60,7 @@ def test_log_scale_draws_zeros_above_the_bottom():
 
 
 def test_clusters_colour_their_branches():
-    _, _, colors, _ = draw(clusters=TREE.cut(num_clusters=2), cluster_colors="Dark2")
+    _, _, colors, _ = draw(labels=TREE.cut(num_clusters=2), cluster_colors="Dark2")
     one, same, other, above = np.asarray(colors).tolist()
     assert one == same
     assert other not in (one, above)
@@ -69,7 +69,7 @@ def test_clusters_colour_their_branches():
 
 def test_strip_and_legend_agree_with_leaf_order():
     classes = ["b", "a", "b", "c", "a"]
-    ax, _, _, patches = draw(labels=classes)
+    ax, _, _, patches = draw(classes=classes)
     (strip,) = ax.child_axes
     image = np.asarray(strip.images[0].get_array())[0]
     color_of = {p.get_label(): p.get_facecolor() for p in patches}
@@ -81,12 +81,12 @@ def test_strip_and_legend_agree_with_leaf_order():
 @pytest.mark.parametrize("count", [3, 15, 40])
 def test_every_class_has_its_own_colour(count):
     tree = Dendrogram.from_linkage(chain_of(count))
-    _, _, _, patches = draw(tree, labels=np.arange(count))
+    _, _, _, patches = draw(tree, classes=np.arange(count))
     assert len({tuple(p.get_facecolor()) for p in patches}) == count
 
 
 def test_names_stand_under_the_strip_in_leaf_order():
-    ax, _, _, _ = draw(names=list("vwxyz"), labels=[0, 0, 0, 1, 1])
+    ax, _, _, _ = draw(names=list("vwxyz"), classes=[0, 0, 0, 1, 1])
     (strip,) = ax.child_axes
     assert [t.get_text() for t in strip.get_xticklabels()] == list("xvwyz")
     assert len(ax.get_xticks()) == 0
@@ -97,7 +97,9 @@ def test_names_stand_under_the_strip_in_leaf_order():
 def test_nothing_overlaps():
     figure = Figure(figsize=(6, 4), layout="constrained")
     ax = figure.subplots()
-    patches = plot_dendrogram(TREE, ax, names=["long name"] * 5, labels=[0, 0, 0, 1, 1])
+    patches = plot_dendrogram(
+        TREE, ax, names=["long name"] * 5, classes=[0, 0, 0, 1, 1]
+    )
     legend = figure.legend(handles=patches, loc="outside lower center")
     figure.draw_without_rendering()
     (strip,) = ax.child_axes
@@ -112,7 +114,7 @@ def test_nothing_overlaps():
     assert boxes[-1].y0 >= 0
 
 
-@pytest.mark.parametrize("argument", ["labels", "names", "clusters"])
+@pytest.mark.parametrize("argument", ["classes", "names", "labels"])
 def test_wrong_lengths_are_refused(argument):
     wrong: dict[str, Any] = {argument: ["a"] * 4}
     with pytest.raises(ValueError, match=f"`{argument}` must have one entry .* got 4"):
@@ -129,7 +131,7 @@ def test_heights_of_another_family_are_refused():
 def test_least_trees(z, log_scale, tmp_path):
     tree = Dendrogram.from_linkage(z)
     path = tmp_path / "tree.png"
-    save_dendrogram(tree, path, labels=["a"] * tree.num_leaves, log_scale=log_scale)
+    save_dendrogram(tree, path, classes=["a"] * tree.num_leaves, log_scale=log_scale)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
@@ -138,7 +140,7 @@ def test_deep_chain(tmp_path):
     chain = [[0, 1, 1, 2]] + [[m + k, k + 2, k + 2, k + 3] for k in range(m - 2)]
     tree = Dendrogram.from_linkage(chain)
     path = tmp_path / "chain.svg"
-    save_dendrogram(tree, path, clusters=tree.cut(num_clusters=9), log_scale=True)
+    save_dendrogram(tree, path, labels=tree.cut(num_clusters=9), log_scale=True)
     assert b"<svg" in path.read_bytes()[:1000]
 
 
@@ -150,7 +152,7 @@ ODD = ["a$_$b", "$$", "_x", r"\$5", "two\nlines"]
 def test_names_are_no_formulas(tmp_path):
     path = tmp_path / "tree.svg"
     with matplotlib.rc_context({"svg.fonttype": "none"}):
-        save_dendrogram(TREE, path, names=ODD, labels=ODD, label_name="$ a_b $")
+        save_dendrogram(TREE, path, names=ODD, classes=ODD, class_name="$ a_b $")
     words = re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text("utf-8"))
     shown = [word.lstrip("\u200b") for word in words]
     for name in ("a$_$b", "$$", "_x", r"\$5", "two lines"):
@@ -159,13 +161,13 @@ def test_names_are_no_formulas(tmp_path):
 
 
 def test_classes_need_no_order():
-    _, _, _, patches = draw(labels=[None, "b", 1, None, "b"])
+    _, _, _, patches = draw(classes=[None, "b", 1, None, "b"])
     assert [patch.get_label() for patch in patches] == ["1", "None", "b"]
 
 
 def test_long_names_are_shortened(tmp_path):
     names = [f"{'x' * 140_000} {leaf}" for leaf in range(5)]
-    ax, _, _, patches = draw(names=names, labels=names)
+    ax, _, _, patches = draw(names=names, classes=names)
     (strip,) = ax.child_axes
     texts = [label.get_text() for label in strip.get_xticklabels()]
     texts += [str(patch.get_label()) for patch in patches]
@@ -181,7 +183,7 @@ def test_legends_lie_inside_the_picture(name, monkeypatch):
     monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: drawn.append(self))
     tree = Dendrogram.from_linkage(chain_of(count))
     classes = [name.format(leaf) for leaf in range(count)]
-    save_dendrogram(tree, "nowhere.png", labels=classes)
+    save_dendrogram(tree, "nowhere.png", classes=classes)
     (figure,) = drawn
     figure.draw_without_rendering()
     (legend,) = figure.legends
@@ -201,7 +203,7 @@ def test_every_cluster_has_its_own_colour(count):
     top = [[m, m + 1, 9, 4]]
     top += [[m + count + k, m + 2 + k, 9, 2 * k + 6] for k in range(count - 2)]
     tree = Dendrogram.from_linkage(pairs + top)
-    _, _, colors, _ = draw(tree, clusters=tree.cut(num_clusters=count))
+    _, _, colors, _ = draw(tree, labels=tree.cut(num_clusters=count))
     colors = np.asarray(colors)
     assert len({tuple(color) for color in colors[:count].tolist()}) == count
     assert (colors[count:] == to_rgba("0.35")).all()

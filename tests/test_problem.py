@@ -351,7 +351,7 @@ def test_a_problem_has_its_own(given, remedy):
 
 def test_data_alone_have_no_family():
     with pytest.raises(TypeError, match="`family` must be given with data"):
-        bj.agglomerate(X)  # pyright: ignore[reportCallIssue, reportArgumentType]
+        bj.agglomerate(X)  # pyright: ignore[reportArgumentType]
 
 
 # Costs of some of the rows

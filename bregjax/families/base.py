@@ -266,6 +266,11 @@ class Family(Geometry):
     @override
     def smoothing_of(self, amount: float) -> StatisticMap:
         """Mixing with the mean of `natural_init`, of share `amount` below 1."""
+        if not amount < 1:
+            raise ValueError(
+                f"`amount` for {type(self).__name__} is a share, below 1; got "
+                f"{amount:g}. Take 0.01, say."
+            )
         with jax.enable_x64(True):
             center = jax.tree.map(np.asarray, self.mean_inside())
         return mixing(center, amount)
