@@ -7,18 +7,17 @@ import jax
 import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
+import own_potentials
 import pytest
 from family_cases import (
     FAMILIES,
     flat,
-    identity,
-    negative_binomial_psi,
     plain,
     raw_means,
     smoothed_leaves,
     truncated_poisson,
-    truncated_poisson_psi,
 )
+from own_potentials import identity
 
 from bregjax._result import Result
 from bregjax.clusters.bregman_model import BregmanModel, MeanState
@@ -504,7 +503,7 @@ def _mp_truncated_count(mean):
 
 
 TRUNCATED = ExponentialFamily(
-    truncated_poisson_psi, identity, np.zeros(1), separable=True
+    own_potentials.truncated_poisson, identity, np.zeros(1), separable=True
 )
 NEAR = {
     "poisson": (Poisson(2).cluster_model(), [3.0, 1e6], _mp_entropy, 1e-12),
@@ -616,7 +615,7 @@ def test_derivatives_by_a_parameter_beside_boundary_coordinates(x64):
     @jax.value_and_grad
     def cost(dispersion, x):
         family = ExponentialFamily(
-            negative_binomial_psi,
+            own_potentials.negative_binomial,
             identity,
             np.full(2, -1.0),
             params=dispersion,

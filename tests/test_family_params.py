@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from own_potentials import identity
 
 from bregjax import ExponentialFamily, Problem, agglomerate, replay
 
@@ -42,15 +43,9 @@ def _psi(theta, module):
     return jnp.sum(module.activation(theta) / module.weight)
 
 
-def _identity(x):
-    return x
-
-
 def _family(weight, activation=jnp.exp, options=None):
     module = Module(weight, activation, options)
-    return ExponentialFamily(
-        _psi, _identity, np.zeros(2), params=module, separable=True
-    )
+    return ExponentialFamily(_psi, identity, np.zeros(2), params=module, separable=True)
 
 
 def test_modules_with_functions_in_them_are_parameters(x64):
@@ -142,14 +137,14 @@ def test_repr_names_functions_and_shapes():
     )
     family = ExponentialFamily(
         functools.partial(_psi),
-        _identity,
+        identity,
         np.zeros(2),
         log_base_measure=jnp.sum,
         params=Module(np.ones((2,)), jnp.exp, ["a", 3]),
     )
     assert repr(family) == (
         "ExponentialFamily(log_partition=partial(_psi), sufficient_statistics="
-        "_identity, natural_init=float64[2], log_base_measure=sum, params=Module("
+        "identity, natural_init=float64[2], log_base_measure=sum, params=Module("
         "weight=float64[2], activation=exp, options=['a', int32[]]))"
     )
     large = {f"layer {k}": np.ones((3, 4)) for k in range(30)}

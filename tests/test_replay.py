@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from own_potentials import identity, negative_binomial
 
 from bregjax import Problem
 from bregjax.convex import L1Norm, Mahalanobis
@@ -175,7 +176,7 @@ def test_parameters_of_psi(rng, x64):
     def family(dispersion):
         return ExponentialFamily(
             negative_binomial,
-            lambda row: row,
+            identity,
             -jnp.ones(D),
             params=dispersion,
             separable=True,
@@ -191,14 +192,6 @@ def test_parameters_of_psi(rng, x64):
 
     expected = difference(loss, 3.0, step=1e-5)
     np.testing.assert_allclose(jax.grad(loss)(3.0), expected, rtol=1e-6)
-
-
-def negative_binomial(theta, dispersion):
-    """ψ of the number of failures before `dispersion` successes, θ = log(1 − p)."""
-    inside = theta < 0
-    safe = jnp.where(inside, theta, -1)
-    psi = -dispersion * jnp.log(-jnp.expm1(safe))
-    return jnp.sum(jnp.where(inside, psi, jnp.inf))
 
 
 def test_costs_of_clusters_and_merges(rng):
