@@ -200,13 +200,18 @@ SLOW = {
 }  # fmt: skip
 
 
+AT_LENGTH = [
+    (name, method)
+    for name, (_, _, separable) in SLOW.items()
+    for method in ("newton", "scalar")
+    if method == "newton" or separable
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SLOW)
-@pytest.mark.parametrize("method", ["newton", "scalar"])
+@pytest.mark.parametrize(("name", "method"), AT_LENGTH)
 def test_edges_at_length(name, method, dtype, rng):
-    pieces, points, separable = SLOW[name]
-    if method == "scalar" and not separable:
-        return
+    pieces, points, _ = SLOW[name]
     if points is None:
         draw = lambda piece: piece.points[rng.integers(len(piece.points))]
         points = [np.concatenate([draw(piece) for piece in pieces]) for _ in range(60)]
