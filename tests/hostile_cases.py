@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from own_potentials import identity, truncated_poisson
 
+from bregjax import Problem
 from bregjax._evaluation import build_leaves, working
-from bregjax._problem import Problem
 from bregjax.convex import LogSumExp
 from bregjax.families import ExponentialFamily
 from bregjax.hierarchy._search import take

@@ -13,7 +13,7 @@ from family_cases import truncated_poisson
 from many_digits import digits, exact_cost, mp_cost, mp_entropy, mp_truncated
 from own_potentials import identity
 
-from bregjax._result import Result
+from bregjax import Result
 from bregjax.families import (
     DiagonalGaussian,
     Exponential,

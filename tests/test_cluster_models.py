@@ -31,7 +31,7 @@ from family_cases import (
 )
 from own_potentials import identity
 
-from bregjax._result import Result
+from bregjax import Result
 from bregjax.clusters.bregman_model import BregmanModel, MeanState
 from bregjax.families import (
     ExponentialFamily,

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from bregjax import Result
 from bregjax._pytree import register_pytree
-from bregjax._result import Result
 from bregjax.convex.conjugation import conjugate
 
 SLOW = ("Ising", "categorical generic 2", "gamma shape 0.01", "Poisson 1e+06")

@@ -14,7 +14,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from bregjax._result import Result
+from bregjax import Result
 from bregjax.convex._solvers.outcome import inner_product
 from bregjax.convex.conjugation import conjugate
 

@@ -16,7 +16,7 @@ from jax.scipy.special import logsumexp
 from own_potentials import diagonal_gaussian
 from scipy.special import xlogy
 
-from bregjax._result import Result
+from bregjax import Result
 from bregjax.convex.conjugation import conjugate
 
 TOLERANCE = {4: 1e-5, 8: 1e-10}

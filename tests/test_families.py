@@ -10,8 +10,7 @@ from family_cases import FAMILIES, flat, naturals, one
 from own_potentials import identity
 from scipy import special
 
-from bregjax import families
-from bregjax._result import Result
+from bregjax import Result, families
 from bregjax.families import (
     Bernoulli,
     Beta,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from own_potentials import POTENTIALS, identity, negative_binomial
 
-from bregjax._result import Result
+from bregjax import Result
 from bregjax.clusters._natural.solving import Solver
 from bregjax.clusters._natural.table import interpolated, table_means
 from bregjax.convex._solvers.coupling import coupling

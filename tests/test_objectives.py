@@ -12,8 +12,7 @@ from scipy import optimize, special
 from test_replay import difference
 from trees import merge_cost_of
 
-from bregjax import Problem
-from bregjax._features import dendrogram_features, soft_assignments
+from bregjax import Problem, dendrogram_features, soft_assignments
 from bregjax.families import (
     Bernoulli,
     DiagonalGaussian,

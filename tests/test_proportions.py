@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from trees import merge_cost_of
 
-from bregjax import Problem, mixing, replay
-from bregjax._features import dendrogram_features
+from bregjax import Problem, dendrogram_features, mixing, replay
 from bregjax._numerics import proportions
 from bregjax.hierarchy.costs import cluster_cost
 

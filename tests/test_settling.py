@@ -7,7 +7,7 @@ import pytest
 from own_potentials import diagonal_gaussian, full_gaussian, identity, negative_binomial
 
 import bregjax as bj
-from bregjax._result import Result
+from bregjax import Result
 from bregjax.clusters._natural.settling import conjugates
 from bregjax.convex._solvers import newton
 from bregjax.families import ExponentialFamily
