@@ -21,18 +21,13 @@ from conjugate_references import (
     poisson_reference,
     truncated_poisson_reference,
 )
+from own_potentials import truncated_poisson
 
 # Log-partition functions
 
 
 def poisson(theta):
     return jnp.sum(jnp.exp(theta))
-
-
-def truncated_poisson(theta):
-    """Counts from 1 on; log(expm1(rate)) would overflow."""
-    rate = jnp.exp(theta)
-    return jnp.sum(rate + jnp.log(-jnp.expm1(-rate)))
 
 
 def categorical(theta):

@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax import ExponentialFamily, Problem, agglomerate
-from bregjax._features import dendrogram_features
+from bregjax import ExponentialFamily, Problem, agglomerate, dendrogram_features
 from bregjax.hierarchy.certificate import certify
 from bregjax.smoothing import blur
 

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
+from own_potentials import truncated_poisson
 
 mp.mp.dps = 40
 INF = mp.inf
@@ -158,11 +159,6 @@ TRUNCATED_EXPONENTIAL = Piece(
 CENTRED_EXPONENTIAL = TRUNCATED_EXPONENTIAL._replace(psi=_centred_exponential)
 
 
-def _truncated_poisson(theta):
-    rate = jnp.exp(theta[0])
-    return rate + jnp.log(-jnp.expm1(-rate))
-
-
 def _truncated_poisson_reference(y):
     (v,) = y
     if v < 1:
@@ -180,7 +176,7 @@ def _truncated_poisson_reference(y):
 
 
 TRUNCATED_POISSON = Piece(
-    _truncated_poisson,
+    truncated_poisson,
     np.zeros(1),
     _truncated_poisson_reference,
     ((1,), (1.5,), (3,), (100,), (0.5,)),

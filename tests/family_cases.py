@@ -13,9 +13,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import own_potentials
 import scipy.stats
 from jax.scipy.special import logsumexp
 from numpy import ndarray
+from own_potentials import identity
 from scipy import special
 
 from bregjax.clusters.moments import CentredStatistics, Moments
@@ -238,28 +240,6 @@ def _full_gaussian():
 # --- Families of one's own -----------------------------------------------------------
 
 
-def truncated_poisson_psi(theta):
-    """Counts from 1 on: stable, where log(expm1(e^θ)) would overflow."""
-    rate = jnp.exp(theta)
-    return jnp.sum(rate + jnp.log(-jnp.expm1(-rate)))
-
-
-def negative_binomial_psi(theta, dispersion):
-    """Failures before r successes: −r log(1 − e^θ), θ = log(1 − p) < 0."""
-    inside = theta < 0
-    safe = jnp.where(inside, theta, -1)
-    value = -dispersion * jnp.log(-jnp.expm1(safe))
-    return jnp.sum(jnp.where(inside, value, jnp.inf))
-
-
-def categorical_psi(theta):
-    return logsumexp(theta)
-
-
-def identity(x):
-    return x
-
-
 def _log_factorial(x):
     return -jnp.sum(jax.scipy.special.gammaln(x + 1))
 
@@ -272,7 +252,7 @@ def _negative_binomial_base(x):
 
 def truncated_poisson(*, separable):
     return ExponentialFamily(
-        truncated_poisson_psi,
+        own_potentials.truncated_poisson,
         identity,
         np.zeros(2),
         _log_factorial,
@@ -282,7 +262,7 @@ def truncated_poisson(*, separable):
 
 def negative_binomial():
     return ExponentialFamily(
-        negative_binomial_psi,
+        own_potentials.negative_binomial,
         identity,
         np.full(2, -1.0),
         _negative_binomial_base,
@@ -292,7 +272,7 @@ def negative_binomial():
 
 
 def categorical():
-    return ExponentialFamily(categorical_psi, identity, np.zeros(3))
+    return ExponentialFamily(logsumexp, identity, np.zeros(3))
 
 
 def _psi_of(natural, family):

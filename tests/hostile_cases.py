@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from own_potentials import identity, truncated_poisson
 
+from bregjax import Problem
 from bregjax._evaluation import build_leaves, working
-from bregjax._problem import Problem
 from bregjax.convex import LogSumExp
 from bregjax.families import ExponentialFamily
 from bregjax.hierarchy._search import take
@@ -25,16 +26,6 @@ def quartic(v):
 def near_kink(v):
     """The Euclidean norm, its kink at 0 rounded off."""
     return jnp.sqrt(1e-4 + jnp.sum(v**2))
-
-
-def truncated_psi(theta):
-    """Counts from 1 on."""
-    rate = jnp.exp(theta)
-    return jnp.sum(rate + jnp.log(-jnp.expm1(-rate)))
-
-
-def identity(x):
-    return x
 
 
 class Case(NamedTuple):
@@ -85,7 +76,7 @@ ORDINARY: dict[str, Case] = {
     "log_sum_exp": Case(LogSumExp(), _blobs),
     "quartic": Case(quartic, _blobs),
     "truncated_poisson": Case(
-        ExponentialFamily(truncated_psi, identity, np.zeros(2), separable=True),
+        ExponentialFamily(truncated_poisson, identity, np.zeros(2), separable=True),
         _counts_from_one,
     ),
 }

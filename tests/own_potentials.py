@@ -1,6 +1,6 @@
 """Log-partition functions as users write them, with closed forms to hold them against.
 
-All are guarded: inf outside their domain.
+All are guarded where their domain ends: inf outside.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,17 @@ from jax.scipy.special import gammaln, logsumexp
 from scipy.special import digamma
 
 
+def identity(x):
+    """The statistics are the row."""
+    return x
+
+
+def truncated_poisson(theta):
+    """Counts from 1 on: stable, where log(expm1(e^θ)) would overflow."""
+    rate = jnp.exp(theta)
+    return jnp.sum(rate + jnp.log(-jnp.expm1(-rate)))
+
+
 def diagonal_gaussian(theta):
     """T = (x, x²) of d columns: all θ₁ first, then all θ₂."""
     linear, square = jnp.split(theta, 2)
@@ -22,11 +33,12 @@ def diagonal_gaussian(theta):
     return jnp.sum(jnp.where(inside, terms, jnp.inf))
 
 
-def negative_binomial(theta):
-    """Counts with two failures, summed over coordinates."""
+def negative_binomial(theta, dispersion=2.0):
+    """Failures before r successes: −r log(1 − e^θ), θ = log(1 − p) < 0, summed."""
     inside = theta < 0
-    theta = jnp.where(inside, theta, -1)
-    return jnp.sum(jnp.where(inside, -2 * jnp.log(-jnp.expm1(theta)), jnp.inf))
+    safe = jnp.where(inside, theta, -1)
+    value = -dispersion * jnp.log(-jnp.expm1(safe))
+    return jnp.sum(jnp.where(inside, value, jnp.inf))
 
 
 def von_mises_fisher(theta):

@@ -6,11 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from family_cases import (
-    FAMILIES,
-    identity,
-    truncated_poisson,
-)
+from family_cases import FAMILIES, truncated_poisson
+from own_potentials import identity
 
 from bregjax.families import ExponentialFamily, Gaussian, Multinomial, Poisson
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from own_potentials import identity
 
 import bregjax as bj
 from bregjax.clusters.columns_model import ColumnsModel
@@ -35,10 +36,6 @@ def counts(theta, dispersion):
 def scaled(theta, scale):
     """A normal column in units of its own: T = (x, x² + H²) of x / scale."""
     return normal((theta[0] / scale, theta[1] / scale**2)) - jnp.log(scale)
-
-
-def identity(x):
-    return x
 
 
 NORMAL = bj.ExponentialFamily(normal, moments, (0.0, -0.5))

@@ -27,11 +27,19 @@ def _run(*arguments):
     )
 
 
-def test_derivatives():
+@pytest.mark.parametrize(
+    ("part", "count"),
+    [
+        ("poisson", 1),
+        pytest.param("test", len(CASES) + 2, marks=pytest.mark.slow),
+    ],
+)
+def test_derivatives(part, count):
     """In a process of their own; see there."""
-    done = _run("-m", "pytest", "-n", "0", "-q", FOLDER / "debug_nans_cases.py")
+    cases = FOLDER / "debug_nans_cases.py"
+    done = _run("-m", "pytest", "-n", "0", "-q", "-k", part, cases)
     assert done.returncode == 0, done.stdout
-    assert f"{len(CASES) + 2} passed" in done.stdout
+    assert f"{count} passed" in done.stdout
 
 
 def test_trees_features_and_certificates():

@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 
 import bregjax as bj
-from bregjax._result import Result
+from bregjax import Result
 from bregjax.convex import SphereCumulant, SphereEntropy
 from bregjax.convex._bessel import bessel_parts, log_bessel, solve_mean_length
 from bregjax.families import VonMisesFisher

@@ -9,7 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
-from own_potentials import diagonal_gaussian, negative_binomial, von_mises_fisher
+from own_potentials import (
+    diagonal_gaussian,
+    identity,
+    negative_binomial,
+    von_mises_fisher,
+)
 
 from bregjax import ExponentialFamily, Problem, agglomerate, blur, certify, replay
 from bregjax.clusters._natural.host import NaturalHost
@@ -157,10 +162,6 @@ def test_a_cost_that_can_not_be_had_bounds_nothing():
 
 def moments(x):
     return jnp.concatenate([x, x**2 + H**2])
-
-
-def identity(x):
-    return x
 
 
 def test_own_gaussians_are_the_built_in(rng):

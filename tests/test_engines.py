@@ -7,6 +7,7 @@ import pytest
 import reference
 import scipy.sparse
 import scipy.special
+from own_potentials import identity, truncated_poisson
 from scipy.cluster.hierarchy import linkage
 
 from bregjax.convex import LogSumExp, NegativeEntropy, SquaredNorm
@@ -509,7 +510,7 @@ def test_a_family_of_ones_own_however_it_is_spelled():
         agglomerate(
             x, family=ExponentialFamily(psi, identity, np.zeros(2), separable=True)
         )
-        for psi in (truncated, truncated_otherwise)
+        for psi in (truncated_poisson, truncated_otherwise)
     ]
     np.testing.assert_array_equal(trees[0].children, trees[1].children)
     np.testing.assert_allclose(
@@ -517,17 +518,8 @@ def test_a_family_of_ones_own_however_it_is_spelled():
     )
 
 
-def truncated(theta):
-    rate = jnp.exp(theta)
-    return jnp.sum(rate + jnp.log(-jnp.expm1(-rate)))
-
-
 def truncated_otherwise(theta):
     return jnp.sum(jnp.exp(theta) + jnp.log(-jnp.expm1(-jnp.exp(theta))))
-
-
-def identity(x):
-    return x
 
 
 def exact_truncated(y):
@@ -543,7 +535,7 @@ def test_a_thousand_counts_through_the_numerical_conjugate(rng):
     """The tree of a ψ without a closed form against Lambert's W, merge by merge."""
     rate = rng.choice([1.0, 4.0, 15.0], size=(1000, 1))
     x = np.maximum(rng.poisson(rate, size=(1000, 2)), 1)
-    family = ExponentialFamily(truncated, identity, np.zeros(2), separable=True)
+    family = ExponentialFamily(truncated_poisson, identity, np.zeros(2), separable=True)
     tree = agglomerate(x, family=family)
     m = len(x)
     weight, mean = np.ones(2 * m - 1), np.zeros((2 * m - 1, 2))

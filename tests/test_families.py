@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from family_cases import FAMILIES, flat, identity, naturals, one
+from family_cases import FAMILIES, flat, naturals, one
+from own_potentials import identity
 from scipy import special
 
-from bregjax import families
-from bregjax._result import Result
+from bregjax import Result, families
 from bregjax.families import (
     Bernoulli,
     Beta,

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from own_potentials import POTENTIALS, negative_binomial
+from own_potentials import POTENTIALS, identity, negative_binomial
 
-from bregjax._result import Result
+from bregjax import Result
 from bregjax.clusters._natural.solving import Solver
 from bregjax.clusters._natural.table import interpolated, table_means
 from bregjax.convex._solvers.coupling import coupling
@@ -16,10 +16,6 @@ from bregjax.convex._solvers.rapid import Structure
 from bregjax.families import ExponentialFamily
 
 COUNT = 150
-
-
-def identity(x):
-    return x
 
 
 def solver_of(name: str) -> Solver:

@@ -10,8 +10,8 @@ import pytest
 from trees import bandwidth_of, merge_cost_of
 
 import bregjax as bj
+from bregjax import Result
 from bregjax._checks import values_behind
-from bregjax._result import Result
 from bregjax._roots import cholesky_by_root, root_of_rows
 from bregjax.clusters.gaussian_models import leaf_factors
 from bregjax.clusters.moments import Moments

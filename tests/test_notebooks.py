@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+QUICK = ("quick_start",)
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
@@ -50,7 +51,14 @@ def test_cells_read_well_on_a_phone(path):
             assert max(map(len, lines)) <= 88
 
 
-@every_notebook
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=() if path.stem in QUICK else pytest.mark.slow)
+        for path in NOTEBOOKS
+    ],
+    ids=lambda path: path.stem,
+)
 def test_cells_run_in_order(path, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     plt.switch_backend("Agg")

@@ -12,8 +12,7 @@ from scipy import optimize, special
 from test_replay import difference
 from trees import merge_cost_of
 
-from bregjax import Problem
-from bregjax._features import dendrogram_features, soft_assignments
+from bregjax import Problem, dendrogram_features, soft_assignments
 from bregjax.families import (
     Bernoulli,
     DiagonalGaussian,
@@ -91,16 +90,17 @@ def case_of(name, rng):
     return Problem(x, family=family, smoothing=smoothing), x, rows
 
 
+def quickly(names, quick):
+    """All of the names, but only the quick ones by default."""
+    marks = {name: () if name in quick else pytest.mark.slow for name in names}
+    cases = [pytest.param(name, marks=mark) for name, mark in marks.items()]
+    return pytest.mark.parametrize("name", cases)
+
+
 # Compilation is what these tests take: the other families have the parts of these.
-with_gradients = pytest.mark.parametrize(
-    "name",
-    [
-        "gaussian",
-        "multinomial",
-        "poisson",
-        "gamma",
-        "inverse_gaussian",
-    ],
+with_gradients = quickly(
+    ("gaussian", "multinomial", "poisson", "gamma", "inverse_gaussian"),
+    quick=("gaussian", "poisson"),
 )
 some_families = pytest.mark.parametrize("name", ["gaussian", "multinomial", "poisson"])
 
@@ -172,7 +172,9 @@ def mixture_by_scipy(name, x, rows, labels, left_out=None):
     return np.log(np.atleast_1d(total))
 
 
-by_scipy = pytest.mark.parametrize("name", sorted(set(CASES) - {"gamma"}))
+by_scipy = quickly(
+    sorted(set(CASES) - {"gamma"}), quick=("gaussian", "multinomial", "poisson")
+)
 
 
 @by_scipy

@@ -5,8 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bregjax import Problem, agglomerate, bregman_divergence, replay
-from bregjax._features import dendrogram_features
+from bregjax import (
+    Problem,
+    agglomerate,
+    bregman_divergence,
+    dendrogram_features,
+    replay,
+)
 from bregjax.convex import L1Norm, MaxNorm, Sum
 from bregjax.convex._plain import PlainFunction, by_gradients
 from bregjax.hierarchy.costs import cluster_cost, merge_cost

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from trees import merge_cost_of
 
-from bregjax import Problem, mixing, replay
-from bregjax._features import dendrogram_features
+from bregjax import Problem, dendrogram_features, mixing, replay
 from bregjax._numerics import proportions
 from bregjax.hierarchy.costs import cluster_cost
 
@@ -31,6 +30,11 @@ def _cost(x, weights, smoothing=None):
     return replay(Problem(x, family="multinomial", **options), PAIR).sum()
 
 
+@jax.jit
+def _slopes(x, weights):
+    return jax.grad(_cost)(x, weights), jax.jacfwd(_cost)(x, weights)
+
+
 ROWS = {
     "counts": ([[0.0, 1, 3], [1, 1, 1]], [1.0, 1.0]),
     "shares": ([[0.25, 0, 0.75], [0.5, 0.5, 0]], [2.0, 3.0]),
@@ -46,11 +50,8 @@ def test_gradients_are_those_by_hand(name, dtype):
     wanted = _by_hand(x.astype(float), weights.astype(float))
     assert not np.isnan(wanted).any()
     tight: Any = {"rtol": 1e-12 if dtype == np.float64 else 2e-5, "atol": 1e-6}
-    jitted = jax.jit(jax.grad(_cost))
-    np.testing.assert_allclose(jitted(x, weights), wanted, **tight)
-    np.testing.assert_allclose(jax.grad(_cost)(x, weights), wanted, **tight)
-    forward = jax.jacfwd(_cost)(x, weights)
-    np.testing.assert_allclose(forward, wanted, **tight)
+    for slopes in _slopes(x, weights):
+        np.testing.assert_allclose(slopes, wanted, **tight)
 
 
 def test_costs_of_points_have_the_gradients_of_replay(x64):
@@ -105,12 +106,20 @@ def test_second_derivatives_at_zeros(x64):
     x, weights = (jnp.array(part) for part in ROWS["counts"])
     smoothing = mixing(jnp.ones(3) / 3, 0.1)
     cost = lambda x: _cost(x, weights, smoothing)
-    hessian = jax.hessian(cost)(x)
-    for other in (jax.jacrev(jax.jacrev(cost)), jax.jacfwd(jax.jacfwd(cost))):
-        np.testing.assert_allclose(other(x), hessian, atol=1e-12)
     step = 1e-5 * jnp.eye(6).reshape(6, 2, 3)
-    slopes = jax.vmap(jax.grad(cost))
-    differences = (slopes(x[None] + step) - slopes(x[None] - step)) / 2e-5
+
+    @jax.jit
+    def everything(x):
+        twice = jax.jacrev(jax.jacrev(cost)), jax.jacfwd(jax.jacfwd(cost))
+        slopes = jax.vmap(jax.grad(cost))(
+            jnp.concatenate([x[None] + step, x[None] - step])
+        )
+        return jax.hessian(cost)(x), [other(x) for other in twice], slopes
+
+    hessian, others, slopes = everything(x)
+    for other in others:
+        np.testing.assert_allclose(other, hessian, atol=1e-12)
+    differences = (slopes[:6] - slopes[6:]) / 2e-5
     np.testing.assert_allclose(
         differences.reshape(2, 3, 2, 3), hessian, rtol=1e-6, atol=1e-8
     )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bregjax as bj
-from bregjax._result import Result
+from bregjax import Result
 from bregjax.clusters._gamma_entropy import (
     entropy_of_scatter,
     entropy_remainder,

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from own_potentials import identity, truncated_poisson
 
 from bregjax.clusters.bregman_model import BregmanModel
 from bregjax.clusters.gaussian_models import FullGaussianModel, VarianceModel
@@ -315,15 +316,6 @@ def test_single_points_against_clusters(form, x64, rng):
                 assert np.median(share) > 0.999
 
 
-def _psi(theta):
-    rate = jnp.exp(theta)
-    return jnp.sum(rate + jnp.log(-jnp.expm1(-rate)))
-
-
-def _identity(x):
-    return x
-
-
 SCATTERS: dict[str, Callable[[Rng], Any]] = {
     "alike": lambda rng: np.full((M, N), 0.1),
     "any": lambda rng: np.exp(rng.normal(size=(M, N))),
@@ -383,7 +375,7 @@ def test_bounds_of_columns_that_hardly_vary(spread, variation, screen, x64, rng)
 @pytest.mark.slow
 def test_bounds_by_the_conjugate(x64, rng):
     rows = rng.gamma(2.0, size=(M, 1))
-    family = ExponentialFamily(_psi, _identity, np.zeros(1), separable=True)
+    family = ExponentialFamily(truncated_poisson, identity, np.zeros(1), separable=True)
     model = family.cluster_model()
     make = lambda x, rel: x + 1 + rel
     for change in (1.0, 1e-2, 1e2):

@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from own_potentials import diagonal_gaussian, full_gaussian, negative_binomial
+from own_potentials import diagonal_gaussian, full_gaussian, identity, negative_binomial
 
 import bregjax as bj
-from bregjax._result import Result
+from bregjax import Result
 from bregjax.clusters._natural.settling import conjugates
 from bregjax.convex._solvers import newton
 from bregjax.families import ExponentialFamily
@@ -15,10 +15,6 @@ from bregjax.families import ExponentialFamily
 
 def by_dispersion(theta, r):
     return -r * jnp.sum(jnp.log(-jnp.expm1(theta)))
-
-
-def identity(x):
-    return x
 
 
 def moments(x):

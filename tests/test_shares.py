@@ -13,7 +13,7 @@ import scipy.stats
 from scipy import special
 
 import bregjax as bj
-from bregjax._result import Result
+from bregjax import Result
 from bregjax.clusters.host_model import rows_of
 from bregjax.families._stirling import stirling_rest
 from bregjax.families.dirichlet import Dirichlet

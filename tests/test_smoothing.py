@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from own_potentials import identity, truncated_poisson
 
 from bregjax.clusters.moments import Moments, pool
 from bregjax.convex import NegativeEntropy
@@ -224,13 +225,8 @@ def _entropy(x):
     return jnp.sum(x * jnp.log(x))
 
 
-def _truncated_psi(theta):
-    rate = jnp.exp(theta)
-    return jnp.sum(rate + jnp.log(-jnp.expm1(-rate)))
-
-
-TRUNCATED = ExponentialFamily(_truncated_psi, lambda x: x, np.zeros(2), separable=True)
-CATEGORICAL = ExponentialFamily(jax.scipy.special.logsumexp, lambda x: x, np.zeros(3))
+TRUNCATED = ExponentialFamily(truncated_poisson, identity, np.zeros(2), separable=True)
+CATEGORICAL = ExponentialFamily(jax.scipy.special.logsumexp, identity, np.zeros(3))
 
 
 @pytest.mark.parametrize("make", [mixing, pseudo_count])

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from trees import leaf_sets
 
-from bregjax import Problem
-from bregjax._support import support_values
+from bregjax import Problem, support_values
 from bregjax.families import DiagonalGaussian, ExponentialFamily
 from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.smoothing import blur

@@ -9,10 +9,8 @@ import optax
 import pytest
 from trees import bandwidth_of
 
-from bregjax import Problem
+from bregjax import Problem, Result, tune_smoothing
 from bregjax import _tuning as tuning
-from bregjax._result import Result
-from bregjax._tuning import tune_smoothing
 from bregjax.clusters.moments import Moments
 from bregjax.families import Gaussian
 from bregjax.hierarchy.certificate import certify
