@@ -37,8 +37,8 @@ class Merges:
     others are padding, and unions are written from row m on.
 
     Attributes:
-        children: The two nodes that each merge unites, `[t, 2]`, made by earlier
-            merges.
+        children: The two nodes that each merge unites, leaves or earlier unions,
+            `[t, 2]`.
         first: The number of the first union, which is the number m of leaves.
     """
 

@@ -27,7 +27,7 @@ class Distribution(Potential, Protocol):
         ...
 
     def for_data(self, x: DataLike) -> "Distribution":
-        """The family with what it takes from data filled in."""
+        """The family with all that it takes from the data, such as its dimension."""
         ...
 
     def check_support(self, x: DataLike) -> None:

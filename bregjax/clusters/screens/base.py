@@ -41,10 +41,9 @@ class Screen(abc.ABC):
 
     @property
     def group(self) -> int:
-        """How many neighbouring pairs an engine may treat as one.
+        """How many pairs form a group, of which an engine keeps the two least bounds.
 
-        The engine then keeps only the two least bounds of such a group. A power of two:
-        large where bounds are close to costs and costs are cheap.
+        A power of two: large where bounds are close to costs and costs are cheap.
         """
         return 16
 
