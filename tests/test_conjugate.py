@@ -11,12 +11,7 @@ import pytest
 
 from bregjax import Result
 from bregjax._pytree import register_pytree
-<<<<<<< HEAD
-from bregjax._result import Result
 from bregjax.convex import conjugate
-=======
-from bregjax.convex.conjugation import conjugate
->>>>>>> wip-tests
 
 SLOW = ("Ising", "categorical generic 2", "gamma shape 0.01", "Poisson 1e+06")
 TOLERANCE = {4: 1e-5, 8: 1e-10}

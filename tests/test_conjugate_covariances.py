@@ -14,12 +14,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-<<<<<<< HEAD
-from bregjax._result import Result
-from bregjax.convex import conjugate
-=======
 from bregjax import Result
->>>>>>> wip-tests
+from bregjax.convex import conjugate
 from bregjax.convex._solvers.outcome import inner_product
 
 TOLERANCE = {4: 1e-5, 8: 1e-10}
