@@ -21,7 +21,7 @@ from bregjax._cli.tables import Table, read_table
 from bregjax._cli.text_files import DELIMITERS
 from bregjax.datasets import load_glass
 from bregjax.families import FAMILIES
-from bregjax.hierarchy._engines import ENGINES
+from bregjax.hierarchy import ENGINES
 
 __all__ = ["build_parser", "main"]
 

@@ -10,7 +10,8 @@ import numpy as np
 from bregjax._checks import check_finite, is_concrete, known_values
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
-from bregjax.clusters.moments import CentredStatistics, Moments
+from bregjax.clusters import Moments
+from bregjax.clusters._moments import CentredStatistics
 from bregjax.smoothing import Blur, CenteredMap, StatisticMap
 
 __all__ = ["check_center", "takes_bandwidths"]

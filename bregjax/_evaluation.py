@@ -15,7 +15,7 @@ from bregjax._inputs import range_fault
 from bregjax._problem import Problem, unchecked
 from bregjax._result import Result
 from bregjax._typing import Array, DataLike, PyTree
-from bregjax.clusters.base import ClusterModel
+from bregjax.clusters import ClusterModel
 from bregjax.families import Family
 from bregjax.families._explain import explain_failure
 

@@ -12,12 +12,12 @@ from bregjax._geometry import Geometry
 from bregjax._mixtures import shares_of
 from bregjax._problem import Problem, check_problem, new_rows
 from bregjax._typing import Array, DataLike
+from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._blocks import map_rows
 from bregjax.hierarchy._cut_states import Clusters, clusters_at, clusters_of_cut
 from bregjax.hierarchy._provenance import check_same_problem
 from bregjax.hierarchy._steps import costs_to_clusters
-from bregjax.hierarchy.dendrogram import Dendrogram
-from bregjax.hierarchy.tree_costs import children_of
+from bregjax.hierarchy._tree_costs import children_of
 
 __all__ = ["dendrogram_features", "soft_assignments"]
 

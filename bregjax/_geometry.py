@@ -14,8 +14,8 @@ from bregjax._checks import check_finite, float_array, is_concrete
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, DataLike, PyTree
-from bregjax.clusters.base import ClusterModel
-from bregjax.clusters.bregman_model import BregmanModel, MeanState, divergences_from
+from bregjax.clusters import BregmanModel, ClusterModel, MeanState
+from bregjax.clusters._bregman_model import divergences_from
 from bregjax.convex import ConvexFunction, SquaredNorm
 from bregjax.smoothing import StatisticMap
 

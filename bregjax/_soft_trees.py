@@ -12,12 +12,12 @@ from bregjax._checks import as_key, float_array, is_concrete
 from bregjax._evaluation import build_leaves, check_costs, evaluate, working
 from bregjax._problem import Problem, check_problem
 from bregjax._typing import Array, ArrayLike, DataLike
-from bregjax.clusters.base import ClusterModel
+from bregjax.clusters import ClusterModel
+from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._blocks import map_rows
 from bregjax.hierarchy._memory import available_memory
 from bregjax.hierarchy._search import searchable, take
-from bregjax.hierarchy.dendrogram import Dendrogram
-from bregjax.hierarchy.tree_costs import children_of, costs_along, node_states
+from bregjax.hierarchy._tree_costs import children_of, costs_along, node_states
 
 __all__ = [
     "co_clustering",

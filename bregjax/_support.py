@@ -19,11 +19,10 @@ from bregjax._evaluation import (
 from bregjax._problem import Problem, check_problem, unchecked
 from bregjax._progress import progress_shown
 from bregjax._typing import Array, ArrayLike, DataLike
+from bregjax.hierarchy import Dendrogram, agglomerate
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy._steps import merge_costs
-from bregjax.hierarchy.agglomeration import agglomerate
-from bregjax.hierarchy.dendrogram import Dendrogram
-from bregjax.hierarchy.tree_costs import children_of
+from bregjax.hierarchy._tree_costs import children_of
 
 __all__ = ["Resampled", "support_values"]
 

@@ -19,8 +19,7 @@ from bregjax._problem import Problem, check_problem, unchecked
 from bregjax._progress import progress_shown
 from bregjax._result import Result
 from bregjax._typing import Array
-from bregjax.hierarchy.agglomeration import agglomerate
-from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy import Dendrogram, agglomerate
 from bregjax.objectives import leave_one_out_log_likelihood
 from bregjax.smoothing import (
     Adding,

@@ -10,14 +10,14 @@
 
 from bregjax._geometry import Geometry as Geometry
 from bregjax._pytree import register_pytree as register_pytree
-from bregjax.clusters.base import ClusterModel as ClusterModel
-from bregjax.clusters.bregman_model import BregmanModel as BregmanModel
-from bregjax.clusters.bregman_model import MeanState as MeanState
-from bregjax.clusters.host_model import HostModel as HostModel
-from bregjax.clusters.merges import Merges as Merges
-from bregjax.clusters.moments import Moments as Moments
-from bregjax.clusters.screens import CostScreen as CostScreen
-from bregjax.clusters.screens import Screen as Screen
+from bregjax.clusters import BregmanModel as BregmanModel
+from bregjax.clusters import ClusterModel as ClusterModel
+from bregjax.clusters import CostScreen as CostScreen
+from bregjax.clusters import HostModel as HostModel
+from bregjax.clusters import MeanState as MeanState
+from bregjax.clusters import Merges as Merges
+from bregjax.clusters import Moments as Moments
+from bregjax.clusters import Screen as Screen
 from bregjax.convex import ConjugateSolution as ConjugateSolution
 from bregjax.convex import ConvexFunction as ConvexFunction
 from bregjax.convex import SeparableFunction as SeparableFunction

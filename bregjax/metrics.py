@@ -7,8 +7,8 @@ import numpy as np
 
 from bregjax._inputs import refuse_masked
 from bregjax._typing import Array, DataLike
-from bregjax.hierarchy.dendrogram import Dendrogram
-from bregjax.hierarchy.tree_costs import children_of
+from bregjax.hierarchy import Dendrogram
+from bregjax.hierarchy._tree_costs import children_of
 
 
 def dendrogram_purity(

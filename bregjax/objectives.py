@@ -17,6 +17,7 @@ from bregjax._geometry import Geometry
 from bregjax._mixtures import log_total
 from bregjax._problem import Problem, check_problem, new_rows
 from bregjax._typing import Array, DataLike
+from bregjax.hierarchy import Dendrogram, replay
 from bregjax.hierarchy._blocks import map_rows
 from bregjax.hierarchy._cut_states import (
     Clusters,
@@ -24,8 +25,7 @@ from bregjax.hierarchy._cut_states import (
     clusters_without,
 )
 from bregjax.hierarchy._search import take
-from bregjax.hierarchy.dendrogram import Dendrogram
-from bregjax.hierarchy.tree_costs import children_of, replay
+from bregjax.hierarchy._tree_costs import children_of
 
 __all__ = [
     "classification_loss",

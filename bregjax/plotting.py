@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from bregjax._typing import ArrayLike
-from bregjax.hierarchy.dendrogram import Dendrogram, Heights
+from bregjax.hierarchy import Dendrogram
+from bregjax.hierarchy._dendrogram import Heights
 
 __all__ = ["plot_dendrogram", "save_dendrogram"]
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax import ExponentialFamily, Problem, agglomerate, dendrogram_features
-from bregjax.hierarchy.certificate import certify
+from bregjax.hierarchy import certify
 from bregjax.smoothing import blur
 
 COUNTS = np.array([[0.0, 1, 3], [1, 1, 1], [0, 4, 2], [5, 0, 1]])

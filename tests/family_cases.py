@@ -20,7 +20,8 @@ from numpy import ndarray
 from own_potentials import identity
 from scipy import special
 
-from bregjax.clusters.moments import CentredStatistics, Moments
+from bregjax.clusters import Moments
+from bregjax.clusters._moments import CentredStatistics
 from bregjax.families import (
     Bernoulli,
     Beta,

@@ -9,9 +9,8 @@ from trees import random_tree
 
 from bregjax import Problem
 from bregjax.families import FAMILIES
-from bregjax.hierarchy import agglomerate, certify, cluster_cost
+from bregjax.hierarchy import Dendrogram, agglomerate, certify, cluster_cost
 from bregjax.hierarchy._windowed.windows.range_max import RangeMax
-from bregjax.hierarchy.dendrogram import Dendrogram
 
 M = 48  # one size for all tests: they share what compiles
 # The tests of ties here, and those of the windowed engine, have the others.

@@ -25,7 +25,7 @@ from bregjax._cli.smoothing_choice import (
     parse_smoothing,
 )
 from bregjax._cli.tables import read_table
-from bregjax.clusters.moments import Moments
+from bregjax.clusters import Moments
 from bregjax.datasets import load_glass
 from bregjax.families import FAMILIES, named_family
 from bregjax.smoothing import Adding, Blur, Mixing

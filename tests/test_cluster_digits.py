@@ -12,7 +12,7 @@ from cluster_states import PLAIN_POISSON, merge_cost, pair_cost_jit, take
 from many_digits import exact_cost, mp_burg, mp_entropy, mp_truncated
 from own_potentials import identity
 
-from bregjax.clusters.moments import Moments
+from bregjax.clusters import Moments
 from bregjax.families import (
     DiagonalGaussian,
     Exponential,

@@ -12,8 +12,7 @@ from family_cases import (
 )
 from own_potentials import identity
 
-from bregjax.clusters.bregman_model import BregmanModel
-from bregjax.clusters.moments import Moments
+from bregjax.clusters import BregmanModel, Moments
 from bregjax.families import (
     DiagonalGaussian,
     ExponentialFamily,

@@ -32,7 +32,7 @@ from family_cases import (
 from own_potentials import identity
 
 from bregjax import Result
-from bregjax.clusters.bregman_model import BregmanModel, MeanState
+from bregjax.clusters import BregmanModel, MeanState
 from bregjax.families import (
     ExponentialFamily,
     Multinomial,

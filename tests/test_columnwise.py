@@ -7,8 +7,8 @@ import pytest
 from own_potentials import identity
 
 import bregjax as bj
-from bregjax.clusters.columns_model import ColumnsModel
-from bregjax.clusters.host_model import rows_of
+from bregjax.clusters import ColumnsModel
+from bregjax.clusters._host_model import rows_of
 
 H = 0.3  # a bandwidth, as part of T
 

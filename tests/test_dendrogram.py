@@ -10,7 +10,7 @@ import pytest
 from scipy.cluster import hierarchy as sch
 from trees import INVERTED, chain, leaf_sets, random_tree, tree_of
 
-from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy import Dendrogram
 
 
 def clusters(labels):

@@ -17,8 +17,8 @@ from own_potentials import (
 )
 
 from bregjax import ExponentialFamily, Problem, agglomerate, blur, certify, replay
+from bregjax.clusters import HostModel
 from bregjax.clusters._natural.host import NaturalHost
-from bregjax.clusters.host_model import HostModel
 from bregjax.hierarchy._engine_bounded import bounded, exhaustive
 from bregjax.hierarchy._engines import numbers_needed
 

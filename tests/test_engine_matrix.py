@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from hostile_cases import leaves_of
 
-from bregjax.clusters.gaussian_models import VarianceModel
-from bregjax.clusters.moments import Moments
+from bregjax.clusters import Moments, VarianceModel
 from bregjax.hierarchy._engine_matrix import matrix
 
 

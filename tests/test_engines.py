@@ -18,8 +18,8 @@ from bregjax.families import (
     Poisson,
     SphericalGaussian,
 )
+from bregjax.hierarchy import agglomerate
 from bregjax.hierarchy._engines import check_memory
-from bregjax.hierarchy.agglomeration import agglomerate
 from bregjax.smoothing import bernstein, blur, normal_reference, pseudo_count
 
 M, D = 25, 3  # padded to 26 rows inside

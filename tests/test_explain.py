@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bregjax import ExponentialFamily, Poisson, agglomerate
+from bregjax.families import Family
 from bregjax.families._explain import explain_failure
-from bregjax.families.base import Family
 
 X = np.random.default_rng(0).poisson(3, size=(20, 2)).astype(float)
 START = np.zeros(2)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from trees import INVERTED, chain, leaf_sets, random_tree, tree_of
 
-from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy import Dendrogram
 
 # Linkage matrices
 

@@ -10,11 +10,9 @@ from family_cases import FAMILIES, smoothed_leaves
 from trees import chain, leaf_sets, random_tree
 
 from bregjax import Problem
-from bregjax.clusters.base import ClusterModel
-from bregjax.clusters.merges import Merges
+from bregjax.clusters import ClusterModel, Merges
 from bregjax.families import NaturalModel
-from bregjax.hierarchy.agglomeration import agglomerate
-from bregjax.hierarchy.tree_costs import replay
+from bregjax.hierarchy import agglomerate, replay
 
 M, D = 7, 2
 

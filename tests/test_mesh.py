@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
-from bregjax.hierarchy.agglomeration import agglomerate
+from bregjax.hierarchy import agglomerate
 
 CASES = ["ward", "poisson", "gaussian", "duplicates", "narrow"]
 PROGRAM = Path(__file__).with_name("mesh_program.py")

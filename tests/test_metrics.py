@@ -13,7 +13,7 @@ import pytest
 from scipy.cluster.hierarchy import linkage
 from trees import chain, leaf_sets, random_tree, tree_of
 
-from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy import Dendrogram
 from bregjax.metrics import dendrogram_purity
 
 GLASS = Path(__file__).parents[2] / "shared" / "data" / "glass.npz"

@@ -13,9 +13,8 @@ import bregjax as bj
 from bregjax import Result
 from bregjax._checks import values_behind
 from bregjax._roots import cholesky_by_root, root_of_rows
-from bregjax.clusters.gaussian_models import leaf_factors
-from bregjax.clusters.moments import Moments
-from bregjax.clusters.rooted_gaussian import RootedGaussianModel
+from bregjax.clusters import Moments, RootedGaussianModel
+from bregjax.clusters._gaussian_models import leaf_factors
 
 ROWS = np.random.default_rng(0).normal(size=(8, 3))
 ORDER = np.arange(7, 0, -1.0)

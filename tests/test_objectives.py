@@ -25,8 +25,7 @@ from bregjax.families import (
     Poisson,
     SphericalGaussian,
 )
-from bregjax.hierarchy.agglomeration import agglomerate
-from bregjax.hierarchy.costs import cluster_cost
+from bregjax.hierarchy import agglomerate, cluster_cost
 from bregjax.objectives import (
     classification_loss,
     cut_cost,

@@ -14,7 +14,7 @@ from bregjax import (
 )
 from bregjax.convex import L1Norm, MaxNorm, Sum
 from bregjax.convex._plain import PlainFunction, by_gradients
-from bregjax.hierarchy.costs import cluster_cost, merge_cost
+from bregjax.hierarchy import cluster_cost, merge_cost
 
 
 def _absolute(v):

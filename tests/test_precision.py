@@ -13,11 +13,10 @@ import scipy.sparse
 
 from bregjax import Problem
 from bregjax._evaluation import equal_rows, padded, working_copy
-from bregjax.hierarchy import certify, replay
+from bregjax.hierarchy import agglomerate, certify, replay
 from bregjax.hierarchy._engine_windowed import windowed
 from bregjax.hierarchy._searches import search_tree
-from bregjax.hierarchy.agglomeration import agglomerate
-from bregjax.hierarchy.tree_costs import leaves_and_codes
+from bregjax.hierarchy._tree_costs import leaves_and_codes
 from bregjax.smoothing import blur
 
 DATA = Path(__file__).parents[2] / "shared" / "data"

@@ -10,7 +10,7 @@ from trees import merge_cost_of
 
 from bregjax import Problem, dendrogram_features, mixing, replay
 from bregjax._numerics import proportions
-from bregjax.hierarchy.costs import cluster_cost
+from bregjax.hierarchy import cluster_cost
 
 PAIR = np.array([[0, 1]])
 

@@ -19,9 +19,7 @@ from bregjax.families import (
     Poisson,
     SphericalGaussian,
 )
-from bregjax.hierarchy.agglomeration import agglomerate
-from bregjax.hierarchy.costs import cluster_cost, merge_cost
-from bregjax.hierarchy.tree_costs import replay
+from bregjax.hierarchy import agglomerate, cluster_cost, merge_cost, replay
 from bregjax.smoothing import adding, blur, mixing, pseudo_count
 
 M, D = 12, 2

@@ -11,6 +11,7 @@ import pytest
 
 import bregjax as bj
 from bregjax import Result
+from bregjax.clusters import Moments, ScatterModel
 from bregjax.clusters._gamma_entropy import (
     entropy_of_scatter,
     entropy_remainder,
@@ -20,9 +21,7 @@ from bregjax.clusters._gamma_entropy import (
     shape_difference,
     shape_of_scatter,
 )
-from bregjax.clusters.moments import Moments
-from bregjax.clusters.scatter_model import ScatterModel
-from bregjax.clusters.scatters import Scatters, ScatterState, Spread
+from bregjax.clusters._scatters import Scatters, ScatterState, Spread
 from bregjax.convex._pieces import fit_pieces, largest_error
 from bregjax.families import FAMILIES, DiagonalGaussian, Gamma, InverseGaussian
 from bregjax.smoothing import adding, mixing, pseudo_count

@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 from own_potentials import identity, truncated_poisson
 
-from bregjax.clusters.bregman_model import BregmanModel
-from bregjax.clusters.gaussian_models import FullGaussianModel, VarianceModel
-from bregjax.clusters.moments import Form, Moments
-from bregjax.clusters.scatter_model import ScatterModel
-from bregjax.clusters.scatters import Scatters
-from bregjax.clusters.screens.kernels import distance_features, log, squared_distances
+from bregjax.clusters import (
+    BregmanModel,
+    FullGaussianModel,
+    Moments,
+    ScatterModel,
+    VarianceModel,
+)
+from bregjax.clusters._moments import Form
+from bregjax.clusters._scatters import Scatters
+from bregjax.clusters._screens.kernels import distance_features, log, squared_distances
 from bregjax.convex import (
     BinaryEntropy,
     Burg,
@@ -29,7 +33,7 @@ from bregjax.convex import (
 )
 from bregjax.families import ExponentialFamily
 from bregjax.hierarchy._search import take
-from bregjax.hierarchy.tree_costs import node_states
+from bregjax.hierarchy._tree_costs import node_states
 
 M, N = 20, 4
 Rng = np.random.Generator

@@ -14,9 +14,9 @@ from scipy import special
 
 import bregjax as bj
 from bregjax import Result
-from bregjax.clusters.host_model import rows_of
+from bregjax.clusters._host_model import rows_of
+from bregjax.families import Dirichlet
 from bregjax.families._stirling import stirling_rest
-from bregjax.families.dirichlet import Dirichlet
 from bregjax.smoothing import Adding, adding
 
 DIGITS = 40

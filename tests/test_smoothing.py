@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from own_potentials import identity, truncated_poisson
 
-from bregjax.clusters.moments import Moments, pool
+from bregjax.clusters import Moments
+from bregjax.clusters._moments import pool
 from bregjax.convex import NegativeEntropy
 from bregjax.families import ExponentialFamily
-from bregjax.hierarchy.agglomeration import agglomerate
+from bregjax.hierarchy import agglomerate
 from bregjax.smoothing import (
     Blur,
     Constraint,

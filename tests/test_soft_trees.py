@@ -17,9 +17,7 @@ from bregjax._soft_trees import (
     sequence_log_prob,
 )
 from bregjax.families import Gaussian, Poisson, SphericalGaussian
-from bregjax.hierarchy.agglomeration import agglomerate
-from bregjax.hierarchy.costs import merge_cost
-from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy import Dendrogram, agglomerate, merge_cost
 from bregjax.smoothing import blur
 
 M = 4

@@ -10,7 +10,7 @@ from trees import leaf_sets
 
 from bregjax import Problem, support_values
 from bregjax.families import DiagonalGaussian, ExponentialFamily
-from bregjax.hierarchy.agglomeration import agglomerate
+from bregjax.hierarchy import agglomerate
 from bregjax.smoothing import blur
 
 M = 16

@@ -11,10 +11,9 @@ from trees import bandwidth_of
 
 from bregjax import Problem, Result, tune_smoothing
 from bregjax import _tuning as tuning
-from bregjax.clusters.moments import Moments
+from bregjax.clusters import Moments
 from bregjax.families import Gaussian
-from bregjax.hierarchy.certificate import certify
-from bregjax.hierarchy.tree_costs import replay
+from bregjax.hierarchy import certify, replay
 from bregjax.objectives import (
     held_out_log_likelihood,
     leave_one_out_log_likelihood,

@@ -8,9 +8,7 @@ from hostile_cases import HOSTILE, LOCATIONS, ORDINARY, SOLVED, badly_scaled, le
 from hostile_cases import greedy as one_at_a_time
 
 from bregjax import Problem
-from bregjax.clusters.bregman_model import BregmanModel
-from bregjax.clusters.gaussian_models import VarianceModel
-from bregjax.clusters.moments import Moments
+from bregjax.clusters import BregmanModel, Moments, VarianceModel
 from bregjax.convex import SquaredNorm
 from bregjax.families import FAMILIES
 from bregjax.hierarchy import agglomerate, certify

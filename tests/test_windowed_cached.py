@@ -8,8 +8,7 @@ from hostile_cases import greedy as one_at_a_time
 from hostile_cases import leaves_of
 
 from bregjax import Problem
-from bregjax.clusters.gaussian_models import VarianceModel
-from bregjax.clusters.moments import Moments
+from bregjax.clusters import Moments, VarianceModel
 from bregjax.hierarchy import agglomerate, certify
 from bregjax.hierarchy._engine_windowed import windowed
 from bregjax.hierarchy._searches import drowned

@@ -12,8 +12,7 @@ from hostile_cases import leaves_of
 
 from bregjax import Problem
 from bregjax._pytree import register_pytree
-from bregjax.clusters.bregman_model import BregmanModel
-from bregjax.clusters.screens import CostScreen
+from bregjax.clusters import BregmanModel, CostScreen
 from bregjax.convex import NegativeEntropy, SquaredNorm
 from bregjax.families import Gaussian
 from bregjax.hierarchy import agglomerate, certify

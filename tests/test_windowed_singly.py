@@ -7,8 +7,8 @@ from hostile_cases import HOSTILE, ORDINARY, leaves_of
 from hostile_cases import greedy as one_at_a_time
 
 from bregjax import Problem
-from bregjax.clusters.bregman_model import BregmanModel
-from bregjax.clusters.screens.kernels import in_range, log_of_product
+from bregjax.clusters import BregmanModel
+from bregjax.clusters._screens.kernels import in_range, log_of_product
 from bregjax.convex import NegativeEntropy
 from bregjax.hierarchy import agglomerate, certify
 from bregjax.hierarchy._engine_windowed import _Run

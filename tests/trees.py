@@ -5,7 +5,7 @@ import numpy as np
 
 from bregjax import Problem, merge_cost
 from bregjax._checks import is_concrete
-from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy import Dendrogram
 from bregjax.smoothing import Blur
 
 

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 import bregjax as bj
-from bregjax.hierarchy._engine_windowed import WindowedInfo
+from bregjax.hierarchy import WindowedInfo
 from harness.agreement import compare
 from harness.data import make_data
 from harness.peaks import pairs_screened, peak_tflops

@@ -10,7 +10,7 @@ import numpy as np
 
 from bregjax._cli.run import Outcome, Request
 from bregjax._cli.tables import Table
-from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy import Dendrogram
 
 __all__ = ["FILES", "header", "summary", "write_files", "written"]
 

@@ -13,10 +13,9 @@ import numpy as np
 from bregjax._cli.smoothing_choice import choose_smoothing, describe_smoothing
 from bregjax._cli.tables import Table
 from bregjax.families import named_family
+from bregjax.hierarchy import Dendrogram, agglomerate
 from bregjax.hierarchy._export import newick_names
 from bregjax.hierarchy._lookalikes import lookalike
-from bregjax.hierarchy.agglomeration import agglomerate
-from bregjax.hierarchy.dendrogram import Dendrogram
 from bregjax.metrics import dendrogram_purity
 
 __all__ = ["Outcome", "Request", "check_request", "cluster_table", "notes_on"]

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from bregjax._typing import Array
-from bregjax.clusters.moments import Moments
+from bregjax.clusters._moments import Moments
 
 __all__ = ["pays", "sums_of_logs"]
 

@@ -6,8 +6,8 @@ from jax.flatten_util import ravel_pytree
 
 from bregjax._numerics import scale_tangent
 from bregjax._typing import Array, PyTree
-from bregjax.clusters._natural.state import NaturalState
-from bregjax.clusters.bregman_model import MeanState, divergences_from
+from bregjax.clusters import MeanState, NaturalState
+from bregjax.clusters._bregman_model import divergences_from
 from bregjax.convex import ConvexFunction
 from bregjax.families._distribution import Distribution
 

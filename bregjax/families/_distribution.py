@@ -3,8 +3,7 @@
 from typing import Protocol
 
 from bregjax._typing import Array, DataLike, PyTree
-from bregjax.clusters.base import ClusterModel
-from bregjax.clusters.potential import Potential
+from bregjax.clusters import ClusterModel, Potential
 from bregjax.smoothing import StatisticMap
 
 __all__ = ["Distribution"]

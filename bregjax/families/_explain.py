@@ -5,11 +5,11 @@ import numpy as np
 
 from bregjax._checks import is_concrete
 from bregjax._typing import DataLike
+from bregjax.families._base import Family
 from bregjax.families._check_data import check_statistic
 from bregjax.families._check_psi import check_chords, check_separable, check_start
 from bregjax.families._finding import Finding
 from bregjax.families._landscape import Landscape, glance
-from bregjax.families.base import Family
 
 __all__ = ["explain_failure"]
 

@@ -16,7 +16,7 @@ import numpy as np
 from bregjax._checks import is_concrete, values_behind
 from bregjax._geometry import PrecisionError
 from bregjax._typing import Array, PyTree
-from bregjax.clusters.moments import Moments
+from bregjax.clusters import Moments
 from bregjax.smoothing import Blur, StatisticMap
 
 __all__ = ["least_bandwidth", "needs_roots"]

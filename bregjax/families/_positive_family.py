@@ -7,8 +7,8 @@ import numpy as np
 from typing_extensions import override
 
 from bregjax._typing import Array
-from bregjax.clusters.scatter_model import ScatterModel
-from bregjax.clusters.scatters import Scatters, ScatterState, Spread
+from bregjax.clusters import ScatterModel
+from bregjax.clusters._scatters import Scatters, ScatterState, Spread
 from bregjax.families._vector_family import VectorFamily
 from bregjax.smoothing import normal_reference
 

@@ -9,7 +9,7 @@ from typing_extensions import override
 from bregjax._checks import check_finite, check_support, float_array, is_concrete
 from bregjax._inputs import column_names, number_array
 from bregjax._typing import Array, DataLike
-from bregjax.families.base import Family
+from bregjax.families._base import Family
 
 __all__ = ["VectorFamily"]
 

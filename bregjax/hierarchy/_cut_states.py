@@ -11,9 +11,9 @@ from bregjax._evaluation import build_leaves
 from bregjax._problem import Problem
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
-from bregjax.clusters.merges import Merges
+from bregjax.clusters import Merges
+from bregjax.hierarchy._dendrogram import Dendrogram
 from bregjax.hierarchy._steps import settled_along
-from bregjax.hierarchy.dendrogram import Dendrogram
 
 __all__ = ["Clusters", "clusters_at", "clusters_of_cut", "clusters_without"]
 

@@ -24,7 +24,8 @@ import jax
 import numpy as np
 
 from bregjax._typing import PyTree
-from bregjax.clusters.host_model import HostModel, rows_of
+from bregjax.clusters import HostModel
+from bregjax.clusters._host_model import rows_of
 
 __all__ = ["BoundedInfo", "bounded"]
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._typing import Array, PyTree
-from bregjax.clusters.base import ClusterModel
+from bregjax.clusters import ClusterModel
 from bregjax.hierarchy._search import (
     block_size,
     first_min,

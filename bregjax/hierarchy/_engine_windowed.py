@@ -7,9 +7,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from bregjax._typing import PyTree
-from bregjax.clusters.base import ClusterModel
-from bregjax.clusters.host_model import HostModel
-from bregjax.clusters.screens import Screen
+from bregjax.clusters import ClusterModel, HostModel, Screen
 from bregjax.hierarchy._windowed.fallbacks import one_by_one
 from bregjax.hierarchy._windowed.fallbacks.cached import merge_cached, serves
 from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours

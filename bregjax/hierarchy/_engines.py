@@ -9,8 +9,7 @@ a loop on the host around compiled programs.
 from collections.abc import Callable
 
 from bregjax._typing import Array, PyTree
-from bregjax.clusters.base import ClusterModel
-from bregjax.clusters.host_model import HostModel
+from bregjax.clusters import ClusterModel, HostModel
 from bregjax.hierarchy._engine_matrix import matrix
 from bregjax.hierarchy._engine_recompute import recompute
 from bregjax.hierarchy._memory import available_memory

@@ -6,7 +6,8 @@ import numpy as np
 from bregjax._evaluation import check_leaves, smoothed_statistics, working_copy
 from bregjax._problem import Problem
 from bregjax._typing import PyTree
-from bregjax.clusters.host_model import HostModel, rows_of
+from bregjax.clusters import HostModel
+from bregjax.clusters._host_model import rows_of
 
 __all__ = ["host_leaves", "host_of", "nodes_along", "settled_costs"]
 

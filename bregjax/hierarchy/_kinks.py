@@ -8,11 +8,10 @@ import numpy as np
 from bregjax._evaluation import build_leaves
 from bregjax._geometry import FunctionGeometry
 from bregjax._problem import Problem
-from bregjax.clusters.base import ClusterModel
-from bregjax.clusters.bregman_model import BregmanModel
+from bregjax.clusters import BregmanModel, ClusterModel
 from bregjax.convex import ConvexFunction
 from bregjax.convex._plain import PlainFunction, by_gradients, straight
-from bregjax.hierarchy.dendrogram import Dendrogram
+from bregjax.hierarchy._dendrogram import Dendrogram
 
 __all__ = ["check_kinks", "search_model"]
 

@@ -7,8 +7,8 @@ import numpy as np
 from bregjax._checks import is_concrete
 from bregjax._problem import Problem
 from bregjax._typing import DataLike
-from bregjax.hierarchy.dendrogram import Dendrogram
-from bregjax.hierarchy.tree_costs import replay
+from bregjax.hierarchy._dendrogram import Dendrogram
+from bregjax.hierarchy._tree_costs import replay
 
 __all__ = ["check_same_problem", "compare_costs", "remember"]
 

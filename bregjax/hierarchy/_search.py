@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._typing import Array, PyTree
-from bregjax.clusters.base import ClusterModel
+from bregjax.clusters import ClusterModel
 
 __all__ = [
     "block_size",

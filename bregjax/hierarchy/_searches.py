@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._typing import Array, PyTree
-from bregjax.clusters.base import ClusterModel
+from bregjax.clusters import ClusterModel
 from bregjax.hierarchy._engines import PURE_ENGINES
-from bregjax.hierarchy.tree_costs import replay_costs
+from bregjax.hierarchy._tree_costs import replay_costs
 
 __all__ = ["drowned", "found_children", "noise_of", "search_tree"]
 

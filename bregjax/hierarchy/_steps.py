@@ -11,8 +11,7 @@ import numpy as np
 
 from bregjax._checks import is_under_jit
 from bregjax._typing import Array, PyTree
-from bregjax.clusters.base import ClusterModel
-from bregjax.clusters.merges import Merges
+from bregjax.clusters import ClusterModel, Merges
 from bregjax.hierarchy._blocks import map_rows
 from bregjax.hierarchy._search import take
 

@@ -24,7 +24,8 @@ from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
-from bregjax.clusters.moments import CentredStatistics, Moments
+from bregjax.clusters import Moments
+from bregjax.clusters._moments import CentredStatistics
 
 __all__ = [
     "Adding",
@@ -246,7 +247,7 @@ class Blur(StatisticMap):
 
     Examples:
         >>> import jax.numpy as jnp
-        >>> from bregjax.clusters.moments import Moments
+        >>> from bregjax.clusters._moments import Moments
         >>> points = Moments(jnp.array([[1.0, 2.0]]), jnp.zeros((1, 2)), "diagonal")
         >>> blurred, _ = Blur(jnp.array(0.5))(points, jnp.ones(1))
         >>> print(blurred.mean, blurred.covariance)

@@ -8,7 +8,7 @@ import numpy as np
 
 from bregjax._checks import check_finite, check_weights, float_array, is_concrete
 from bregjax._typing import Array, DataLike, PyTree
-from bregjax.clusters.moments import Moments
+from bregjax.clusters import Moments
 from bregjax.smoothing._maps import Adding, Blur, Constraint, Mixing, PseudoCount
 
 __all__ = [

@@ -17,7 +17,7 @@ from bregjax.clusters._natural.state import (
     has_value,
     vectorize,
 )
-from bregjax.clusters.potential import Potential
+from bregjax.clusters._potential import Potential
 from bregjax.convex import bregman_remainder
 
 __all__ = ["merge_cost_of"]

@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
+from bregjax.clusters._host_model import HostModel, rows_of
 from bregjax.clusters._natural.cost import merge_cost_of
 from bregjax.clusters._natural.solving import Solver, with_params
 from bregjax.clusters._natural.state import (
@@ -17,10 +18,9 @@ from bregjax.clusters._natural.state import (
     tabulates,
 )
 from bregjax.clusters._natural.table import conjugate_table, interpolated, table_means
-from bregjax.clusters.host_model import HostModel, rows_of
-from bregjax.clusters.potential import Potential
-from bregjax.clusters.screens import Screen
-from bregjax.clusters.screens.natural import TableScreen
+from bregjax.clusters._potential import Potential
+from bregjax.clusters._screens import Screen
+from bregjax.clusters._screens.natural import TableScreen
 
 __all__ = ["NaturalHost"]
 

@@ -18,7 +18,7 @@ from bregjax._checks import is_concrete, known_values
 from bregjax._typing import Array, PyTree
 from bregjax.clusters._natural.solving import Solver, carefully, with_params
 from bregjax.clusters._natural.state import NaturalState, flat_init, flat_psi
-from bregjax.clusters.potential import Potential
+from bregjax.clusters._potential import Potential
 from bregjax.convex._conjugation import DENSE_LIMIT
 from bregjax.convex._solvers import dense, lbfgs, scalar
 

@@ -33,7 +33,7 @@ from jax.flatten_util import ravel_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.clusters._natural.state import flat_init, flat_psi
-from bregjax.clusters.potential import Potential
+from bregjax.clusters._potential import Potential
 from bregjax.convex._solvers.coupling import coupling, sample_points
 from bregjax.convex._solvers.rapid import Lanes, Structure, advance
 

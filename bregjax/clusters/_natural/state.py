@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array
-from bregjax.clusters.potential import Potential
+from bregjax.clusters._potential import Potential
 
 __all__ = [
     "NaturalState",

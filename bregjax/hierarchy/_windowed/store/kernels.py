@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from bregjax._typing import Array, PyTree
-from bregjax.clusters.base import ClusterModel
-from bregjax.clusters.screens import Screen
+from bregjax.clusters import ClusterModel, Screen
 from bregjax.hierarchy._search import searchable, take
 from bregjax.hierarchy._windowed.store.placement import Placement
 from bregjax.hierarchy._windowed.store.shapes import Shapes

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bregjax._typing import PyTree
-from bregjax.clusters.base import ClusterModel
-from bregjax.clusters.screens import Screen
+from bregjax.clusters import ClusterModel, Screen
 
 __all__ = ["Shapes"]
 

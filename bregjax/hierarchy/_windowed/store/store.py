@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._typing import Array, PyTree
-from bregjax.clusters.base import ClusterModel
-from bregjax.clusters.host_model import HostModel, rows_of
-from bregjax.clusters.screens import Screen
+from bregjax.clusters import ClusterModel, HostModel, Screen
+from bregjax.clusters._host_model import rows_of
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy._windowed.store import kernels
 from bregjax.hierarchy._windowed.store.block import Block

@@ -1,0 +1,69 @@
+"""What an engine asks of clusters whose costs are too expensive for a compiled loop."""
+
+import abc
+
+import jax
+import numpy as np
+
+from bregjax._typing import PyTree
+from bregjax.clusters._screens import Screen
+
+__all__ = ["HostModel", "rows_of"]
+
+
+class HostModel(abc.ABC):
+    """A cluster model whose unions and costs are found from outside compiled programs.
+
+    A cost that has to be solved for takes a number of steps that depends on the pair,
+    and a program that solves for the worst pair is expensive to compile. So an engine
+    asks a host model for many pairs at once, and the host model calls its compiled
+    programs as often as it takes. States are those of a `ClusterModel`, with NumPy
+    arrays `[k, ...]`.
+    """
+
+    @property
+    def has_screen(self) -> bool:
+        """Whether `ClusterModel.screen` has bounds that are cheaper than costs."""
+        return False
+
+    @abc.abstractmethod
+    def leaves(self, statistics: PyTree, weights: np.ndarray) -> PyTree:
+        """Settled states `[m]` of points; see `ClusterModel.leaves`."""
+
+    @abc.abstractmethod
+    def pool(self, a: PyTree, b: PyTree) -> PyTree:
+        """States of unions `[p]`, still to be settled; see `ClusterModel.pool`."""
+
+    @abc.abstractmethod
+    def settle(self, state: PyTree) -> PyTree:
+        """Settled states, with the codes of the solver; see `ClusterModel.settle`."""
+
+    @abc.abstractmethod
+    def result(self, state: PyTree) -> np.ndarray:
+        """`Result` codes `[k]`; see `ClusterModel.result`."""
+
+    @abc.abstractmethod
+    def merge_costs(self, a: PyTree, b: PyTree, union: PyTree) -> np.ndarray:
+        """Costs Δ `[p]` of settled states, without cancellation."""
+
+    @abc.abstractmethod
+    def search_costs(self, a: PyTree, b: PyTree) -> tuple[np.ndarray, PyTree]:
+        """Costs Δ `[p]` to compare pairs by, and states of unions to go on with.
+
+        A cost is wrong by at most the `noise` of both parts and of the union, added up,
+        and NaN where solving failed. The states need not have the codes of settled
+        states.
+        """
+
+    def screen(self, leaves: PyTree) -> Screen | None:
+        """Bounds as of `ClusterModel.screen`; None where these would have to solve."""
+        del leaves
+
+    def noise(self, state: PyTree) -> np.ndarray:
+        """The most rounding that each cluster adds to its costs, in nats, `[k]`."""
+        return np.zeros(len(self.result(state)))
+
+
+def rows_of(state: PyTree, index: np.ndarray | slice) -> PyTree:
+    """The clusters at an index, from any state of NumPy arrays."""
+    return jax.tree.map(lambda leaf: leaf[index], state)

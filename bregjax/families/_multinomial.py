@@ -1,0 +1,112 @@
+"""Proportions of categories."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+from typing_extensions import override
+
+from bregjax._checks import check_support, is_concrete
+from bregjax._numerics import proportions, xlogx
+from bregjax._pytree import register_pytree
+from bregjax._typing import Array, DataLike
+from bregjax.clusters import BregmanModel, MeanState
+from bregjax.convex import ConjugateSolution, NegativeEntropy
+from bregjax.families._closed_form import all_finite, closed_form
+from bregjax.families._densities import by_divergence
+from bregjax.families._vector_family import VectorFamily
+
+__all__ = ["Multinomial"]
+
+
+@register_pytree
+@dataclass(frozen=True)
+class Multinomial(VectorFamily):
+    """Rows of counts or proportions over n categories.
+
+    ψ(θ) = log Σ e^θ, T(x) = x / Σ x, μ on the simplex, ψ*(μ) = Σ μ log μ, finite on the
+    boundary. θ is overcomplete: θ + c gives the same distribution. A row is one point
+    of weight 1 at its proportions, whatever its total; pass weights=x.sum(1) to weight
+    rows by their totals, which makes the merge cost the multinomial log-likelihood
+    lost. A one-hot row is a categorical observation, and `log_prob` is per trial.
+
+    Attributes:
+        dim: n; taken from the data if None.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import bregjax as bj
+        >>> family = bj.Multinomial(dim=2)
+        >>> mean = jax.jit(family.sufficient_statistics)(jnp.array([1.0, 3.0]))
+        >>> print(mean, jax.jit(family.mean_to_natural)(mean))
+        [0.250 0.750] [-1.386 -0.288]
+    """
+
+    dim: int | None = jax.tree.static(default=None)
+
+    @property
+    @override
+    def natural_init(self) -> Array:
+        """The uniform distribution."""
+        return jnp.zeros(self.known_dim)
+
+    @override
+    def log_partition(self, natural: Array) -> Array:
+        """log Σ e^θ."""
+        return logsumexp(natural)
+
+    @override
+    def sufficient_statistics(self, x: Array) -> Array:
+        """Proportions x / Σ x."""
+        return proportions(jnp.asarray(x, dtype=float))
+
+    @override
+    def conjugate(
+        self, mean: Array, *, start: Array | None = None
+    ) -> ConjugateSolution:
+        """Σ μ log μ at θ = log μ, if μ adds up to 1 to rounding."""
+        del start
+        eps = jnp.finfo(mean.dtype).eps
+        total = jnp.sum(mean)
+        on_plane = jnp.abs(total - 1) <= 100 * eps * jnp.linalg.norm(mean)
+        return closed_form(
+            jnp.sum(xlogx(mean)),
+            jnp.log(mean),
+            inside=on_plane & jnp.all(mean > 0),
+            closure=on_plane & jnp.all(mean >= 0),
+            valid=all_finite(mean),
+        )
+
+    @override
+    def density_parameters(self, clusters: MeanState) -> Array:
+        return clusters.mean
+
+    @override
+    def log_densities(self, row: Array, parameters: Array) -> Array:
+        return by_divergence(self, row, parameters)
+
+    @override
+    def cluster_model(self) -> BregmanModel:
+        """Clusters by the relative entropy of proportions."""
+        return BregmanModel(NegativeEntropy())
+
+    @override
+    def check_support(self, x: DataLike) -> None:
+        """Raise ValueError at a negative entry or an empty row."""
+        super().check_support(x)
+        if is_concrete(x):
+            totals = np.asarray(self.as_rows(x)).sum(axis=-1)
+            check_support(
+                "x",
+                totals,
+                totals > 0,
+                rule="must have a positive total in every row for Multinomial",
+                remedy="Drop the empty rows first: they have no proportions",
+            )
+
+    @override
+    def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
+        return x >= 0, "must be non-negative for Multinomial", "Drop such rows"

@@ -1,0 +1,211 @@
+"""The costs of the merges of a given tree: values, and derivatives."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._checks import is_concrete
+from bregjax._evaluation import (
+    build_leaves,
+    check_costs,
+    check_leaves,
+    evaluate,
+    padded,
+    working,
+)
+from bregjax._problem import Problem, check_problem
+from bregjax._typing import Array, DataLike, PyTree
+from bregjax.clusters import ClusterModel, HostModel, Merges
+from bregjax.hierarchy._dendrogram import Dendrogram
+from bregjax.hierarchy._host_costs import (
+    host_leaves,
+    host_of,
+    nodes_along,
+    settled_costs,
+)
+from bregjax.hierarchy._search import take
+from bregjax.hierarchy._steps import cost, settled_along
+from bregjax.hierarchy._walk import problem_with
+
+__all__ = [
+    "children_of",
+    "costs_along",
+    "leaves_and_codes",
+    "node_states",
+    "nodes_and_costs",
+    "replay",
+    "replay_costs",
+]
+
+
+def replay(problem: Problem, tree: Dendrogram | DataLike) -> Array:
+    """Merge costs Δ of a given tree under a problem, in nats, `[m − 1]`.
+
+    Each is Σ_j w_j B_f(τ_j, mean) over the two parts of the merge (Proposition 3.8), in
+    the form that does not cancel. Plain JAX: `jit`, `grad`, `jvp` and `vmap` apply,
+    with respect to the data, the weights, and the leaves of the family (a variance, the
+    parameters of ψ) and of the smoothing map (bandwidths). The tree is held fixed;
+    at a tie between merges costs are continuous and their derivatives are those of the
+    tree given.
+
+    The divergences follow Definition 2.1 where a mean is a kink of a convex function,
+    traced or not; there the sum need not be the cost of Definition 3.7, and
+    `agglomerate` refuses such a tree.
+
+    A plain sum of all costs is Σ w_i B_f(τ_i, τ_all) whatever the tree: weigh them to
+    see it.
+
+    Args:
+        problem: Data, family, smoothing and weights: not necessarily those that the
+            tree was made of.
+        tree: A dendrogram, whose own costs and weights are not used, or its children
+            `[m − 1, 2]`.
+
+    Returns:
+        Costs `[m − 1]`: a NumPy array when everything is concrete, float64 on a CPU;
+        else a JAX array.
+
+    Raises:
+        ValueError: If the tree has another number of leaves than the problem has rows,
+            or a row has no finite cost.
+        ArithmeticError: If a cost could not be computed.
+
+    Examples:
+        >>> problem = Problem([[0.0], [1.0], [5.0]], family="ward")
+        >>> print(replay(problem, [[1, 2], [0, 3]]))
+        [4. 3.]
+    """
+    problem = check_problem(problem)
+    m = problem.num_points
+    children = children_of(tree, m)
+    if not is_concrete((problem, children)):
+        return evaluate(costs_along, problem, children)
+    with working(problem) as problem:
+        host = host_of(problem)
+        if host is not None:
+            costs = _solved_costs(host, problem, np.asarray(children))
+            check_costs(costs, children, problem)
+            return costs  # pyright: ignore[reportReturnType]
+        full = padded(problem)
+        model, leaves, codes = leaves_and_codes(full)
+        check_leaves(np.asarray(codes)[:m], problem)
+        extra = full.num_points - m
+        steps = np.pad(np.asarray(children, np.int32), ((0, extra), (0, 0)))
+        costs = np.asarray(_jitted_costs(model, leaves, steps, np.int32(m)))[: m - 1]
+        check_costs(costs, children, problem)
+        return costs  # pyright: ignore[reportReturnType]
+
+
+def _solved_costs(
+    host: HostModel, problem: Problem, children: np.ndarray
+) -> np.ndarray:
+    nodes = nodes_along(host, host_leaves(host, problem), children)
+    return settled_costs(host, nodes, children)[1]
+
+
+def children_of(tree: Dendrogram | DataLike, num_points: int) -> Array | np.ndarray:
+    """The children of a dendrogram, or children given as such, `[m − 1, 2]`.
+
+    Raises:
+        ValueError: Unless they are the merges of a tree over so many rows.
+    """
+    children = tree.children if isinstance(tree, Dendrogram) else tree
+    if np.shape(children) != (num_points - 1, 2):
+        raise ValueError(
+            f"`tree` must have {num_points - 1} merges for the {num_points} rows of "
+            f"the problem; got children of shape {np.shape(children)}."
+        )
+    if not is_concrete(children):
+        return jnp.asarray(children)
+    children = np.asarray(children, np.int32)
+    fault = problem_with(children)
+    if fault:
+        raise ValueError(f"`tree` must hold the merges of a tree; {fault}.")
+    return children
+
+
+def costs_along(problem: Problem, children: Array) -> Array:
+    """Costs of the merges `children` of all rows, `[m − 1]`; a core of `evaluate`."""
+    return replay_costs(*build_leaves(problem), children, problem.num_points)
+
+
+def replay_costs(
+    model: ClusterModel,
+    leaves: PyTree,
+    children: Array | np.ndarray,
+    num_points: Array | int,
+) -> Array:
+    """Costs of the merges of `children`, `[m − 1]`; see `node_states`."""
+    if children.shape[0] == 0:
+        return jnp.zeros(0)
+    return nodes_and_costs(model, leaves, children, num_points)[1]
+
+
+def nodes_and_costs(
+    model: ClusterModel,
+    leaves: PyTree,
+    children: Array | np.ndarray,
+    num_points: Array | int,
+) -> tuple[PyTree, Array]:
+    """States of all nodes, see `node_states`, and costs of merges `[m − 1]`."""
+    nodes = node_states(model, leaves, children, num_points)
+    merges = Merges(children, num_points)
+    return nodes, cost(model, *_parts_and_unions(merges, nodes))
+
+
+def node_states(
+    model: ClusterModel,
+    leaves: PyTree,
+    children: Array | np.ndarray,
+    num_points: Array | int,
+) -> PyTree:
+    """States of all nodes: leaves first, then unions in the order of merges.
+
+    Args:
+        model: The cluster model.
+        leaves: States `[m, ...]`.
+        children: `[m − 1, 2]`.
+        num_points: The number that the first union has: m, or fewer where leaves are
+            padded (unions past the tree's own then mean nothing).
+
+    Returns:
+        States `[2m − 1, ...]`.
+    """
+    merges = Merges(children, num_points)
+    count = jax.tree.leaves(leaves)[0].shape[0]
+    # Only sums went along the tree; logarithms and solves are one batch. The leaves are
+    # settled already, and stay as they are.
+    if is_concrete(num_points) and num_points == count:
+        unions = settled_along(model, merges, leaves, merges.unions)
+        return _joined(leaves, unions)
+    every = jnp.arange(count + len(children), dtype=jnp.int32)
+    settled = settled_along(model, merges, leaves, every)
+
+    def keep_leaves(leaf: Array, after: Array) -> Array:
+        places = jnp.arange(count, dtype=jnp.int32)
+        is_leaf = places < jnp.asarray(num_points, jnp.int32)
+        is_leaf = is_leaf.reshape(is_leaf.shape + (1,) * (leaf.ndim - 1))
+        return after.at[:count].set(jnp.where(is_leaf, leaf, after[:count]))
+
+    return jax.tree.map(keep_leaves, leaves, settled)
+
+
+@jax.jit
+def _parts_and_unions(merges: Merges, nodes: PyTree) -> tuple[PyTree, PyTree, PyTree]:
+    return *merges.parts(nodes), take(nodes, merges.unions)
+
+
+@jax.jit
+def _joined(leaves: PyTree, unions: PyTree) -> PyTree:
+    join = lambda *parts: jnp.concatenate(parts)
+    return jax.tree.map(join, leaves, unions)
+
+
+@jax.jit
+def leaves_and_codes(problem: Problem):
+    """The cluster model, the states of the leaves and their result codes."""
+    model, leaves = build_leaves(problem)
+    return model, leaves, model.result(leaves)
+
+
+_jitted_costs = jax.jit(replay_costs)
