@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import bregjax as bj
-from bregjax.smoothing import Blur
+from bregjax.smoothing._maps import Blur
 
 CASES = [
     (family, 20_000, n, shape)

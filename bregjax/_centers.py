@@ -12,7 +12,8 @@ from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import Moments
 from bregjax.clusters._moments import CentredStatistics
-from bregjax.smoothing import Blur, CenteredMap, StatisticMap
+from bregjax.smoothing import StatisticMap
+from bregjax.smoothing._maps import Blur, CenteredMap
 
 __all__ = ["check_center", "takes_bandwidths"]
 

@@ -50,7 +50,7 @@ class Problem:
         >>> problem
         Problem of 3 rows and 1 column
           family     Gaussian(dim=1)
-          smoothing  Blur(bandwidth=2.25)
+          smoothing  blur(bandwidth=2.25)
           weights    1 each
         >>> print(bj.replay(problem, bj.agglomerate(problem)))
         [0.048 0.932]

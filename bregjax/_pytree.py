@@ -71,15 +71,24 @@ def in_words(values: Any) -> str:
 
 
 def _in_one_line(node: Any) -> str:
-    """Name the class and the fields that are not at their defaults."""
+    """Name the class, or the function that makes it, and what is not at a default."""
     parts = []
     for field in dataclasses.fields(node):
         value = getattr(node, field.name)
-        is_array = isinstance(value, (np.ndarray, np.generic, jax.Array))
-        if not is_array and value is not dataclasses.MISSING and value == field.default:
-            continue
-        parts.append(f"{field.name}={in_words(value) if is_array else repr(value)}")
-    return f"{type(node).__name__}({', '.join(parts)})"
+        if _is_array(value) or value != field.default:
+            parts.append(f"{field.name}={_shown(value)}")
+    name = getattr(node, "_shown_as", type(node).__name__)
+    return f"{name}({', '.join(parts)})"
+
+
+def _shown(value: Any) -> str:
+    if type(value) is tuple:
+        return f"({', '.join(map(_shown, value))})"
+    return in_words(value) if _is_array(value) else repr(value)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, np.generic, jax.Array))
 
 
 def _is_numeric(values: Any) -> bool:

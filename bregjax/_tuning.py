@@ -22,14 +22,13 @@ from bregjax._typing import Array
 from bregjax.hierarchy import Dendrogram, agglomerate
 from bregjax.objectives import leave_one_out_log_likelihood
 from bregjax.smoothing import (
-    Adding,
-    Blur,
     Constraint,
     StatisticMap,
     from_unconstrained,
     normal_reference,
     to_unconstrained,
 )
+from bregjax.smoothing._maps import Adding, Blur
 
 __all__ = ["TuningResult", "tune_smoothing"]
 
@@ -131,7 +130,7 @@ def tune_smoothing(
         CONVERGED: -11.426 after 47 steps from -11.4968
         Problem of 4 rows and 1 column
           family     Gaussian(dim=1)
-          smoothing  Blur(bandwidth=3.475)
+          smoothing  blur(bandwidth=3.475)
           weights    1 each
     """
     problem = check_problem(problem)

@@ -62,7 +62,7 @@ COUNTS = np.array([[1.0, 2], [3, 1], [0, 4], [2, 2], [5, 0], [7, 3]])
 @functools.cache
 def _report(case):
     family, x = CASES[case]
-    return family().check(x, key_or_seed=3)
+    return family().check(x, key=3)
 
 
 def _large_counts():
@@ -174,9 +174,9 @@ def test_separable_is_suggested_where_it_is_true():
 
 def test_seeds_and_keys_draw_the_same_points_again():
     family = CASES["poisson"][0]()
-    assert str(family.check(COUNTS)) == str(family.check(COUNTS, key_or_seed=0))
+    assert str(family.check(COUNTS)) == str(family.check(COUNTS, key=0))
     for key in (jax.random.key(1), jax.random.PRNGKey(1)):
-        assert family.check(COUNTS, key_or_seed=key).ok
+        assert family.check(COUNTS, key=key).ok
 
 
 def test_built_ins_pass():

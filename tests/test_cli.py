@@ -28,7 +28,7 @@ from bregjax._cli.tables import read_table
 from bregjax.clusters import Moments
 from bregjax.datasets import load_glass
 from bregjax.families import FAMILIES, named_family
-from bregjax.smoothing import Adding, Blur, Mixing
+from bregjax.smoothing._maps import Adding, Blur, Mixing
 
 ROOT = Path(__file__).parents[1]
 OUTPUTS = ["dendrogram.png", "labels.csv", "linkage.npy", "tree.npz", "tree.nwk"]

@@ -14,7 +14,7 @@ from bregjax import Result
 from bregjax.convex import SphereCumulant, SphereEntropy
 from bregjax.convex._bessel import bessel_parts, log_bessel, solve_mean_length
 from bregjax.families import VonMisesFisher
-from bregjax.smoothing import Mixing
+from bregjax.smoothing._maps import Mixing
 
 stats: Any = scipy.stats  # its stubs do not know frozen distributions
 every_dimension = pytest.mark.parametrize("n", [2, 3, 4, 11, 64, 300])

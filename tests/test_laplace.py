@@ -8,7 +8,7 @@ import scipy.stats
 
 import bregjax as bj
 from bregjax.families import Laplace
-from bregjax.smoothing import Adding
+from bregjax.smoothing._maps import Adding
 
 LOCATION = np.array([0.5, -2.0])
 

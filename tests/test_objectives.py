@@ -33,7 +33,8 @@ from bregjax.objectives import (
     leave_one_out_log_likelihood,
     ridge_loss,
 )
-from bregjax.smoothing import Blur, adding, blur, mixing, pseudo_count
+from bregjax.smoothing import adding, blur, mixing, pseudo_count
+from bregjax.smoothing._maps import Blur
 
 M, D, K = 14, 2, 3
 stats: Any = scipy.stats  # its stubs do not know frozen distributions

@@ -183,7 +183,7 @@ def test_a_few_lines_say_what_a_problem_is():
     names = [line.split()[0] for line in lines[1:]]
     assert names == ["family", "smoothing", "weights"]
     assert "Gaussian(dim=9)" in lines[1]
-    assert "Blur(bandwidth=" in lines[2]
+    assert "blur(bandwidth=" in lines[2]
     assert max(map(len, lines)) < 80
     function = bj.Problem([[1.0]], family=SquaredNorm())
     assert repr(function).startswith("Problem of 1 row and 1 column\n")

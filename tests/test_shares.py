@@ -17,7 +17,8 @@ from bregjax import Result
 from bregjax.clusters._host_model import rows_of
 from bregjax.families import Dirichlet
 from bregjax.families._stirling import stirling_rest
-from bregjax.smoothing import Adding, adding
+from bregjax.smoothing import adding
+from bregjax.smoothing._maps import Adding
 
 DIGITS = 40
 stats: Any = scipy.stats  # its stubs do not know frozen distributions

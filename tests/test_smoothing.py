@@ -12,7 +12,6 @@ from bregjax.convex import NegativeEntropy
 from bregjax.families import ExponentialFamily
 from bregjax.hierarchy import agglomerate
 from bregjax.smoothing import (
-    Blur,
     Constraint,
     adding,
     bernstein,
@@ -21,6 +20,7 @@ from bregjax.smoothing import (
     normal_reference,
     pseudo_count,
 )
+from bregjax.smoothing._maps import Blur
 
 
 def test_normal_reference_by_hand(rng):

@@ -19,7 +19,6 @@ from bregjax.objectives import (
     leave_one_out_log_likelihood,
 )
 from bregjax.smoothing import (
-    Blur,
     Constraint,
     StatisticMap,
     adding,
@@ -30,6 +29,7 @@ from bregjax.smoothing import (
     pseudo_count,
     to_unconstrained,
 )
+from bregjax.smoothing._maps import Blur
 
 NORMAL = Moments(jnp.array([1.0, -2.0]), jnp.array([[2.0, 0.3], [0.3, 0.4]]))
 MAPS: list[Any] = [

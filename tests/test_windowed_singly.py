@@ -24,7 +24,8 @@ from bregjax.hierarchy._windowed.fallbacks.one_by_one import merge_singly
 from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
 from bregjax.hierarchy._windowed.store import kernels
 from bregjax.hierarchy._windowed.store.store import Store
-from bregjax.smoothing import Blur, normal_reference
+from bregjax.smoothing import normal_reference
+from bregjax.smoothing._maps import Blur
 
 M = 48
 SMALL = ["diagonal_gaussian", "poisson", "exponential", "bernoulli"]

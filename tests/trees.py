@@ -6,7 +6,7 @@ import numpy as np
 from bregjax import Problem, merge_cost
 from bregjax._checks import is_concrete
 from bregjax.hierarchy import Dendrogram
-from bregjax.smoothing import Blur
+from bregjax.smoothing._maps import Blur
 
 
 def tree_of(children, costs=None, **fields):

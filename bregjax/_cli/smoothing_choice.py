@@ -9,14 +9,8 @@ import numpy as np
 from bregjax._centers import takes_bandwidths
 from bregjax._checks import float_array
 from bregjax.families import Family, Multinomial
-from bregjax.smoothing import (
-    Adding,
-    Blur,
-    Mixing,
-    StatisticMap,
-    bernstein,
-    normal_reference,
-)
+from bregjax.smoothing import StatisticMap, bernstein, normal_reference
+from bregjax.smoothing._maps import Adding, Blur, Mixing
 
 __all__ = ["SMOOTHINGS", "choose_smoothing", "describe_smoothing", "parse_smoothing"]
 

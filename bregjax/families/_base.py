@@ -207,7 +207,7 @@ class Family(Geometry):
         slopes = jax.lax.stop_gradient((slope_p, slope_q))
         return jnp.where(inside, value, _sloped(by_means, (flat_p, flat_q), slopes))
 
-    def check(self, x: DataLike, *, key_or_seed: ArrayLike = 0) -> CheckReport:
+    def check(self, x: DataLike, *, key: ArrayLike = 0) -> CheckReport:
         """Examine the family and its fit to data: diagnostics for a ψ of your own.
 
         Tests whether ψ is finite, smooth and convex around its start, and a sum over
@@ -219,7 +219,7 @@ class Family(Geometry):
 
         Args:
             x: Data, a row a point.
-            key_or_seed: An integer or a JAX key for the random points.
+            key: A JAX key, or an integer, for the random points.
 
         Returns:
             The report: `print` it, or ask `.ok` and `.findings`.
@@ -233,7 +233,7 @@ class Family(Geometry):
             >>> print(report.ok, report.rows_by_code)
             True {'CONVERGED': 2, 'BOUNDARY': 1}
         """
-        return check_family(self, x, key_or_seed=key_or_seed)
+        return check_family(self, x, key=key)
 
     # --- Clusters ------------------------------------------------------------------
 

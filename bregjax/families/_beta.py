@@ -15,7 +15,8 @@ from bregjax.clusters._columns_model import sum_of_columns
 from bregjax.convex import ConjugateSolution
 from bregjax.families._dirichlet import Dirichlet, check_digits
 from bregjax.families._vector_family import VectorFamily
-from bregjax.smoothing import Adding, StatisticMap, adding, normal_reference
+from bregjax.smoothing import StatisticMap, adding, normal_reference
+from bregjax.smoothing._maps import Adding
 
 __all__ = ["Beta"]
 

@@ -77,15 +77,15 @@ class CheckReport:
 
 
 def check_family(
-    family: Distribution, x: DataLike, *, key_or_seed: ArrayLike = 0
+    family: Distribution, x: DataLike, *, key: ArrayLike = 0
 ) -> CheckReport:
     """Examine a family; see `Family.check`."""
-    if not is_concrete((family, x, key_or_seed)):
+    if not is_concrete((family, x, key)):
         raise TypeError(
             "`check` reads values and cannot run under `jit`, `grad` or `vmap`: call "
             "it eagerly, once, before the traced code."
         )
-    name, rng = type(family).__name__, _generator(key_or_seed)
+    name, rng = type(family).__name__, _generator(key)
     with jax.enable_x64(True):
         try:
             family = family.for_data(x)
@@ -125,11 +125,11 @@ def _needs_smoothing(view: DataView) -> bool:
     return bool((edge & ~np.isfinite(view.values[: len(view.rows)])).any())
 
 
-def _generator(key_or_seed: ArrayLike) -> np.random.Generator:
+def _generator(key: ArrayLike) -> np.random.Generator:
     """A NumPy generator from a JAX key of either kind, or from an integer."""
-    if isinstance(key_or_seed, jax.Array) and jnp.issubdtype(
-        key_or_seed.dtype, jax.dtypes.prng_key
+    if isinstance(key, jax.Array) and jnp.issubdtype(
+        key.dtype, jax.dtypes.prng_key
     ):
-        key_or_seed = jax.random.key_data(key_or_seed)
-    entropy = np.asarray(key_or_seed).ravel()
+        key = jax.random.key_data(key)
+    entropy = np.asarray(key).ravel()
     return np.random.default_rng([int(part) for part in entropy])

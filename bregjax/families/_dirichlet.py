@@ -18,7 +18,8 @@ from bregjax._typing import Array, DataLike
 from bregjax.convex import ConjugateSolution
 from bregjax.families._stirling import stirling_rest
 from bregjax.families._vector_family import VectorFamily
-from bregjax.smoothing import Adding, StatisticMap, adding
+from bregjax.smoothing import StatisticMap, adding
+from bregjax.smoothing._maps import Adding
 
 __all__ = ["Dirichlet", "check_digits"]
 

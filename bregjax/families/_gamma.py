@@ -15,7 +15,8 @@ from bregjax.clusters._scatters import Spread
 from bregjax.convex import ConjugateSolution
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._positive_family import PositiveFamily, log_bandwidth
-from bregjax.smoothing import Adding, StatisticMap, adding
+from bregjax.smoothing import StatisticMap, adding
+from bregjax.smoothing._maps import Adding
 
 __all__ = ["Gamma"]
 

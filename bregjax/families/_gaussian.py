@@ -23,7 +23,8 @@ from bregjax.convex import ConjugateSolution
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._narrow import least_bandwidth, needs_roots
 from bregjax.families._vector_family import VectorFamily
-from bregjax.smoothing import Blur, StatisticMap, blur, normal_reference
+from bregjax.smoothing import StatisticMap, blur, normal_reference
+from bregjax.smoothing._maps import Blur
 
 __all__ = ["DiagonalGaussian", "Gaussian", "IsotropicGaussian"]
 

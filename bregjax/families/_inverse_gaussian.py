@@ -18,7 +18,8 @@ from bregjax.families._positive_family import (
     log_bandwidth,
     log_of_rows,
 )
-from bregjax.smoothing import Adding, StatisticMap, adding
+from bregjax.smoothing import StatisticMap, adding
+from bregjax.smoothing._maps import Adding
 
 __all__ = ["InverseGaussian"]
 

@@ -14,7 +14,8 @@ from typing_extensions import override
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, DataLike
 from bregjax.families._vector_family import VectorFamily
-from bregjax.smoothing import Mixing, bernstein_amount, mixing
+from bregjax.smoothing import bernstein_amount, mixing
+from bregjax.smoothing._maps import Mixing
 
 __all__ = ["Ising"]
 

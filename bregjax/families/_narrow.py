@@ -17,7 +17,8 @@ from bregjax._checks import is_concrete, values_behind
 from bregjax._geometry import PrecisionError
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import Moments
-from bregjax.smoothing import Blur, StatisticMap
+from bregjax.smoothing import StatisticMap
+from bregjax.smoothing._maps import Blur
 
 __all__ = ["least_bandwidth", "needs_roots"]
 

@@ -17,7 +17,8 @@ from bregjax.clusters import BregmanModel
 from bregjax.convex import ConjugateSolution, SphereCumulant, SphereEntropy
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._vector_family import VectorFamily
-from bregjax.smoothing import Mixing, mixing
+from bregjax.smoothing import mixing
+from bregjax.smoothing._maps import Mixing
 
 __all__ = ["VonMisesFisher"]
 

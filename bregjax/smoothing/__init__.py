@@ -1,11 +1,6 @@
 """Smoothing, which keeps degenerate clusters inside the domain."""
 
-from bregjax.smoothing._maps import Adding as Adding
-from bregjax.smoothing._maps import Blur as Blur
-from bregjax.smoothing._maps import CenteredMap as CenteredMap
 from bregjax.smoothing._maps import Constraint as Constraint
-from bregjax.smoothing._maps import Mixing as Mixing
-from bregjax.smoothing._maps import PseudoCount as PseudoCount
 from bregjax.smoothing._maps import StatisticMap as StatisticMap
 from bregjax.smoothing._rules import adding as adding
 from bregjax.smoothing._rules import bernstein as bernstein

@@ -132,6 +132,8 @@ class Mixing(CenteredMap):
          [0.1 0.9]]
     """
 
+    _shown_as = "mixing"
+
     amount: Array
     center_constraint: tuple[Constraint, ...] | None = jax.tree.static(default=None)
 
@@ -167,6 +169,8 @@ class Adding(CenteredMap):
         >>> print(smoothing(jnp.array([[0.0, 3.0]]), jnp.ones(1))[0])
         [[0.5 4. ]]
     """
+
+    _shown_as = "adding"
 
     amount: Array
     center_constraint: tuple[Constraint, ...] | None = jax.tree.static(default=None)
@@ -220,6 +224,8 @@ class PseudoCount(CenteredMap):
         [[0.75 0.25]] [2.]
     """
 
+    _shown_as = "pseudo_count"
+
     count: Array
     center_constraint: tuple[Constraint, ...] | None = jax.tree.static(default=None)
 
@@ -253,6 +259,8 @@ class Blur(StatisticMap):
         >>> print(blurred.mean, blurred.covariance)
         [[1. 2.]] [[0.25 0.25]]
     """
+
+    _shown_as = "blur"
 
     bandwidth: Array
 

@@ -9,7 +9,13 @@ import numpy as np
 from bregjax._checks import check_finite, check_weights, float_array, is_concrete
 from bregjax._typing import Array, DataLike, PyTree
 from bregjax.clusters import Moments
-from bregjax.smoothing._maps import Adding, Blur, Constraint, Mixing, PseudoCount
+from bregjax.smoothing._maps import (
+    Adding,
+    Blur,
+    Constraint,
+    Mixing,
+    PseudoCount,
+)
 
 __all__ = [
     "adding",
@@ -22,39 +28,69 @@ __all__ = [
 ]
 
 
-def mixing(center: PyTree, amount: DataLike, **options) -> Mixing:
-    """Smooth by mixing towards `center`: see `Mixing`.
+Constraints = tuple[Constraint, ...]
 
-    Whether the centre lies in the mean domain is checked where the family is known: by
-    `agglomerate`, `replay` and the costs.
+
+def mixing(
+    center: PyTree, amount: DataLike, *, center_constraint: Constraints | None = None
+) -> Mixing:
+    """Smooth by mixing: τ ↦ (1 − α) τ + α z, with z inside the mean domain.
+
+    For a Gaussian leaf (mean x, covariance C) and a centre (μ₀, S₀), in centred form:
+    mean (1−α)x + αμ₀, covariance (1−α)C + αS₀ + α(1−α)(x−μ₀)(x−μ₀)ᵀ.
+
+    Whether the centre lies in the mean domain is checked where the family is known, by
+    `Problem`.
 
     Args:
-        center: z, in the form of the sufficient statistics of one row.
+        center: z, in the form of the sufficient statistics of one row; `Moments` for
+            Gaussians with a free covariance.
         amount: α, strictly between 0 and 1.
-        **options: `center_constraint` of `Mixing`.
+        center_constraint: A constraint for each leaf of the centre; tuning leaves the
+            centre as it is if None.
+
+    Returns:
+        A map with leaves `center` and `amount`.
 
     Raises:
         ValueError: If `amount` is not strictly between 0 and 1.
 
     Examples:
         >>> import numpy as np
-        >>> print(mixing(np.array([0.5, 0.5]), 0.1).amount)
-        0.1
+        >>> smoothing = mixing(np.array([0.5, 0.5]), 0.2)
+        >>> smoothing
+        mixing(center=0.5 each, amount=0.2)
+        >>> print(smoothing(np.array([[1.0, 0.0]]), np.ones(1))[0])
+        [[0.9 0.1]]
+
+    References:
+        Telgarsky and Dasgupta (2012), Theorem 5.2.
     """
     _check_amount("amount", amount, upper=1.0, scalar=True)
-    return Mixing(_arrays(center), float_array(amount, "amount"), **options)
+    return Mixing(_arrays(center), float_array(amount, "amount"), center_constraint)
 
 
-def adding(center: PyTree, amount: DataLike = 1.0, **options) -> Adding:
-    """Smooth by adding `amount` times `center`: see `Adding`.
+def adding(
+    center: PyTree,
+    amount: DataLike = 1.0,
+    *,
+    center_constraint: Constraints | None = None,
+) -> Adding:
+    """Smooth by adding: τ ↦ τ + α z, for a mean domain that recedes along z.
 
-    Whether the mean domain recedes along the centre is checked where the family is
-    known.
+    αz must lie in the recession cone of the mean domain, with cl(S) + αz inside its
+    interior: for Gaussians (mean 0, covariance positive definite); for the exponential
+    family and Poisson z > 0; for the gamma (log-mean −1, mean 0) and for the inverse
+    Gaussian (mean 0, mean of 1/x 1), say. That is checked where the family is known, by
+    `Problem`.
 
     Args:
-        center: z, in the form of the sufficient statistics of one row.
+        center: z, in the form that `mixing` takes.
         amount: α > 0.
-        **options: `center_constraint` of `Adding`.
+        center_constraint: As for `mixing`.
+
+    Returns:
+        A map with leaves `center` and `amount`.
 
     Raises:
         ValueError: If `amount` is not positive, or a Gaussian centre has a mean part
@@ -65,22 +101,32 @@ def adding(center: PyTree, amount: DataLike = 1.0, **options) -> Adding:
         >>> smoothing = adding(np.array([1.0, 1.0]), 0.1)
         >>> print(smoothing(np.array([[0.0, 3.0]]), np.ones(1))[0])
         [[0.1 3.1]]
+
+    References:
+        Telgarsky and Dasgupta (2012), Theorem 5.2.
     """
     _check_amount("amount", amount, scalar=True)
     if isinstance(center, Moments) and is_concrete(center):
         _check_gaussian_direction(center)
-    return Adding(_arrays(center), float_array(amount, "amount"), **options)
+    return Adding(_arrays(center), float_array(amount, "amount"), center_constraint)
 
 
-def pseudo_count(center: PyTree, count: DataLike, **options) -> PseudoCount:
-    """Smooth by `count` pseudo-observations at `center` a leaf: see `PseudoCount`.
+def pseudo_count(
+    center: PyTree, count: DataLike, *, center_constraint: Constraints | None = None
+) -> PseudoCount:
+    """Smooth by pseudo-observations: weight w + n₀, statistic (w τ + n₀ z) / (w + n₀).
 
+    The MAP estimate under a conjugate prior whose strength grows with the number of
+    leaves of a cluster. A prior counted once a cluster would make merge costs negative.
     Whether the centre lies in the mean domain is checked as for `mixing`.
 
     Args:
-        center: z, in the form of the sufficient statistics of one row.
+        center: z, in the form that `mixing` takes, inside the mean domain.
         count: n₀ > 0, in the units of the weights.
-        **options: `center_constraint` of `PseudoCount`.
+        center_constraint: As for `mixing`.
+
+    Returns:
+        A map with leaves `center` and `count`.
 
     Raises:
         ValueError: If `count` is not positive.
@@ -88,19 +134,28 @@ def pseudo_count(center: PyTree, count: DataLike, **options) -> PseudoCount:
     Examples:
         >>> import numpy as np
         >>> smoothing = pseudo_count(np.array([0.5, 0.5]), 1.0)
-        >>> print(smoothing(np.array([[1.0, 0.0]]), np.ones(1))[1])
-        [2.]
+        >>> statistics, weights = smoothing(np.array([[1.0, 0.0]]), np.ones(1))
+        >>> print(statistics, weights)
+        [[0.75 0.25]] [2.]
+
+    References:
+        Telgarsky and Dasgupta (2012), Section 5.
     """
     _check_amount("count", count, scalar=True)
-    return PseudoCount(_arrays(center), float_array(count, "count"), **options)
+    return PseudoCount(_arrays(center), float_array(count, "count"), center_constraint)
 
 
 def blur(bandwidth: DataLike) -> Blur:
-    """Smooth Gaussian leaves by a kernel of this bandwidth: see `Blur`.
+    """Smooth Gaussian leaves by a kernel: every covariance gets H added.
+
+    `adding` with z = (0, H), by the bandwidth.
 
     Args:
-        bandwidth: h scalar, one for each column `[d]`, or a factor B `[d, d]` of the
-            covariance B Bᵀ; in the units of the data.
+        bandwidth: h scalar for H = h² I, `[d]` for H = diag(h²), or a factor B `[d, d]`
+            for H = B Bᵀ; in the units of the data.
+
+    Returns:
+        A map with the leaf `bandwidth`.
 
     Raises:
         ValueError: If a scalar or vector bandwidth is not positive, or a matrix is not
@@ -138,7 +193,7 @@ def normal_reference(
         weights: Weights of rows as counts, `[m]`; 1 each by default.
 
     Returns:
-        A `Blur` with bandwidth `[d]`, or scalar.
+        The map of `blur` with bandwidth `[d]`, or scalar.
 
     Raises:
         ValueError: If `x` is not a matrix or not finite, or weights add up to 1 or
@@ -209,7 +264,7 @@ def bernstein(
         delta: δ in (0, 1).
 
     Returns:
-        A `Mixing` towards (1/n, …, 1/n).
+        The map of `mixing` towards (1/n, …, 1/n).
 
     Raises:
         ValueError: If n < 2, N is not positive or δ is not in (0, 1).
