@@ -27,8 +27,8 @@ FAMILIES = {
 
 def rows(family, count):
     rng = np.random.default_rng(0)
-    centres = 3 * rng.normal(size=(20, 4))
-    x = centres[rng.integers(0, 20, count)] + rng.normal(size=(count, 4))
+    centers = 3 * rng.normal(size=(20, 4))
+    x = centers[rng.integers(0, 20, count)] + rng.normal(size=(count, 4))
     if family in ("poisson", "multinomial", "exponential", "gamma"):
         return np.exp(x / 2)
     if family == "ising":

@@ -33,10 +33,10 @@ def encoder(params, x):
 
 def whitened(z, reference):
     """z in units in which the reference has mean 0 and covariance 1."""
-    centre = jnp.mean(reference, axis=0, keepdims=True)
-    gap = reference - centre
+    center = jnp.mean(reference, axis=0, keepdims=True)
+    gap = reference - center
     factor = jnp.linalg.cholesky(gap.T @ gap / len(gap) + 1e-6 * jnp.eye(z.shape[1]))
-    return jax.scipy.linalg.solve_triangular(factor, (z - centre).T, lower=True).T
+    return jax.scipy.linalg.solve_triangular(factor, (z - center).T, lower=True).T
 
 
 def initial(key, components):

@@ -42,8 +42,8 @@ def _identity(x):
 
 def _blobs(m, d):
     rng = np.random.default_rng(0)
-    centres = 3 * rng.normal(size=(20, d))
-    return centres[rng.integers(0, 20, m)] + rng.normal(size=(m, d))
+    centers = 3 * rng.normal(size=(20, d))
+    return centers[rng.integers(0, 20, m)] + rng.normal(size=(m, d))
 
 
 def _counts(m, d):

@@ -1,4 +1,4 @@
-"""Whether the centre of a smoothing suits the model that it is used with."""
+"""Whether the center of a smoothing suits the model that it is used with."""
 
 import dataclasses
 from typing import Protocol
@@ -11,7 +11,7 @@ from bregjax._checks import check_finite, is_concrete, known_values
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import Moments
-from bregjax.clusters._moments import CentredStatistics
+from bregjax.clusters._moments import CenteredStatistics
 from bregjax.smoothing import StatisticMap
 from bregjax.smoothing._maps import Blur, CenteredMap
 
@@ -39,15 +39,15 @@ class HasMeans(Protocol):
 
 
 def check_center(smoothing: StatisticMap, geometry: HasMeans, rows: Array) -> None:
-    """Raise ValueError unless a concrete centre is one of the model's statistics.
+    """Raise ValueError unless a concrete center is one of the model's statistics.
 
     A cost may be finite outside the mean domain (an entropy off the simplex), and mean
-    nothing there: Theorem 5.2 wants the centre of a mixture in the relative interior
+    nothing there: Theorem 5.2 wants the center of a mixture in the relative interior
     (one on the boundary leaves points of its own face there), and that of an addition
     to be a direction in which the domain goes on.
 
     Raises:
-        ValueError: If the centre is not finite, of another form than the statistics,
+        ValueError: If the center is not finite, of another form than the statistics,
             on the boundary or outside.
         TypeError: If there is a bandwidth, and the model has no variances.
     """
@@ -97,15 +97,15 @@ def _check_has_variances(geometry: HasMeans, rows: Array) -> None:
 
 
 def _center_of(geometry: HasMeans, rows: Array) -> PyTree:
-    """Statistics of rows in the form of a centre."""
+    """Statistics of rows in the form of a center."""
     statistics = geometry.leaf_statistics(rows)
-    if isinstance(statistics, CentredStatistics):
+    if isinstance(statistics, CenteredStatistics):
         return statistics.as_center()
     return statistics
 
 
 def _spread(center: PyTree, statistics: PyTree) -> PyTree:
-    """The centre broadcast to statistics `[m, ...]` of one row; None if it can't be."""
+    """The center broadcast to statistics `[m, ...]` of one row; None if it can't be."""
     if jax.tree.structure(center) != jax.tree.structure(statistics):
         return None
     spread = lambda leaf, like: np.broadcast_to(leaf, like.shape[1:])
@@ -116,9 +116,9 @@ def _spread(center: PyTree, statistics: PyTree) -> PyTree:
 
 
 def _verdict(smoothing: CenteredMap, geometry: HasMeans) -> Result:
-    """OUTSIDE or BOUNDARY where the centre is refused, else CONVERGED.
+    """OUTSIDE or BOUNDARY where the center is refused, else CONVERGED.
 
-    In float64; float32 forgives a centre that lies outside by the rounding of float32,
+    In float64; float32 forgives a center that lies outside by the rounding of float32,
     in which it was made.
     """
     host = jax.tree.map(np.asarray, (smoothing, geometry))
@@ -201,7 +201,7 @@ def _boundary_message(smoothing: CenteredMap, geometry: HasMeans) -> str:
 
 
 def _entry(center: PyTree, farthest: PyTree) -> str:
-    """Name and value of the entry of the centre where something is largest."""
+    """Name and value of the entry of the center where something is largest."""
     places = jax.tree_util.tree_leaves_with_path(center)
     sizes = [np.abs(np.nan_to_num(leaf)) for leaf in jax.tree.leaves(farthest)]
     leaf = int(np.argmax([np.max(size) for size in sizes]))
@@ -213,7 +213,7 @@ def _entry(center: PyTree, farthest: PyTree) -> str:
 
 
 def _adds_up_to_one(smoothing: CenteredMap, geometry: HasMeans) -> bool:
-    """Whether the centre is inside once divided by its sum, and then only."""
+    """Whether the center is inside once divided by its sum, and then only."""
     leaves = jax.tree.leaves(smoothing.center)
     total = np.sum(leaves[0])
     if len(leaves) > 1 or not total > 0:

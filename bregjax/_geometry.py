@@ -97,7 +97,7 @@ class Geometry(abc.ABC):
         """Raise unless a smoothing map suits the statistics of rows.
 
         Raises:
-            ValueError: If a known centre is not finite, of another form than the
+            ValueError: If a known center is not finite, of another form than the
                 statistics, on the boundary of the mean domain or outside.
             TypeError: If there is a bandwidth, and statistics have no variances.
         """

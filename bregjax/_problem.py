@@ -84,7 +84,7 @@ class Problem:
                 w costs what w copies of it do.
 
         Raises:
-            ValueError: If data, weights or the centre of the smoothing are unfit,
+            ValueError: If data, weights or the center of the smoothing are unfit,
                 naming the row, the column, the value and the remedy.
             TypeError: If `family` or `smoothing` is of no kind known here.
         """

@@ -207,7 +207,7 @@ def ridge_loss(
 ) -> Array:
     """Measure how badly a linear rule predicts classes: a share of variance.
 
-    With F the features and Y the one-hot classes, both centred, F scaled to variance 1
+    With F the features and Y the one-hot classes, both centered, F scaled to variance 1
     a column,
 
         min over A of (‖Y − F A‖² + λ m ‖A‖²) / ‖Y‖²

@@ -21,7 +21,7 @@ from own_potentials import identity
 from scipy import special
 
 from bregjax.clusters import Moments
-from bregjax.clusters._moments import CentredStatistics
+from bregjax.clusters._moments import CenteredStatistics
 from bregjax.families import (
     Bernoulli,
     Beta,
@@ -538,10 +538,10 @@ def flat(tree, lead=1):
 
 
 def raw_means(statistics):
-    """Mean parameters of leaf statistics, out of centred ones where they are."""
+    """Mean parameters of leaf statistics, out of centered ones where they are."""
     if not isinstance(statistics, Moments):
-        centred = isinstance(statistics, CentredStatistics)
-        return statistics.as_center() if centred else statistics
+        centered = isinstance(statistics, CenteredStatistics)
+        return statistics.as_center() if centered else statistics
     mean, covariance = statistics.mean, statistics.covariance
     if statistics.form == "full":
         return mean, covariance + mean[..., :, None] * mean[..., None, :]

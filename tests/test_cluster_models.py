@@ -92,9 +92,9 @@ def _solved(name, *, smooth):
     family, x, weights = sample(name)
     statistics = smoothed_leaves(family, x) if smooth else family.leaf_statistics(x)
     means = jax.tree.map(jnp.asarray, raw_means(statistics))
-    centres = [weighted(take(means, p), weights[np.array(p)]) for p in PARTS]
+    centers = [weighted(take(means, p), weights[np.array(p)]) for p in PARTS]
     join = lambda leaf, *others: jnp.concatenate([leaf, jnp.stack(others)])
-    means = jax.tree.map(join, means, *centres)
+    means = jax.tree.map(join, means, *centers)
     return means, _conjugates(family, means)
 
 
@@ -107,9 +107,9 @@ def test_merge_cost_is_the_rise_of_the_cluster_cost(name, x64):
     value = np.asarray(solution.value)
     costs = []
     for k, part in enumerate(PARTS):
-        centre = NUM_LEAVES + k
-        gaps = (means[part] - means[centre]) @ natural[centre]
-        costs.append(weights[part] @ (value[part] - value[centre] - gaps))
+        center = NUM_LEAVES + k
+        gaps = (means[part] - means[center]) @ natural[center]
+        costs.append(weights[part] @ (value[part] - value[center] - gaps))
     rise = costs[2] - costs[0] - costs[1]
     np.testing.assert_allclose(facts["costs"][0, 1], rise, rtol=1e-9)
 

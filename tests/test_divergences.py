@@ -243,11 +243,11 @@ def test_centroids_minimise_the_total_divergence(name, rng, x64):
     left = bregman_centroid(f, x, weights, side="left")
     to_right = lambda c: (weights * bregman_divergence(f, x, c[None])).sum()
     from_left = lambda c: (weights * bregman_divergence(f, c[None], x)).sum()
-    for total, centre in ((to_right, right), (from_left, left)):
+    for total, center in ((to_right, right), (from_left, left)):
         for other in case.sample(rng, 6):
             for share in (1e-3, 0.3):
-                moved = (1 - share) * centre + share * other
-                assert total(moved) > total(centre)
+                moved = (1 - share) * center + share * other
+                assert total(moved) > total(center)
 
 
 def test_weights_of_zero_drop_their_points(x64):

@@ -273,7 +273,7 @@ def test_cuts_by_arrays():
     np.testing.assert_array_equal(costs, TREE.cut(max_cost=[0.5, 1.5]))
 
 
-# Centres of another form
+# Centers of another form
 
 
 @pytest.mark.parametrize("kind", [bj.adding, bj.mixing, bj.pseudo_count])

@@ -113,32 +113,32 @@ def density(name, rows, smoothed, weights):
     """
     mean = lambda values: np.average(values, axis=0, weights=weights)
     if name in ("gaussian", "diagonal", "isotropic"):
-        centre = mean(smoothed["mean"])
-        gap = smoothed["mean"] - centre
+        center = mean(smoothed["mean"])
+        gap = smoothed["mean"] - center
         spread = mean(smoothed["cov"] + gap[:, :, None] * gap[:, None, :])
         if name == "diagonal":
             spread = np.diag(np.diag(spread))
         if name == "isotropic":
             spread = np.trace(spread) / D * np.eye(D)
-        return stats.multivariate_normal(centre, spread).logpdf(rows)
-    centre = mean(smoothed["mean"])
+        return stats.multivariate_normal(center, spread).logpdf(rows)
+    center = mean(smoothed["mean"])
     if name == "ward":
-        return stats.multivariate_normal(centre, 1.7 * np.eye(D)).logpdf(rows)
+        return stats.multivariate_normal(center, 1.7 * np.eye(D)).logpdf(rows)
     if name == "poisson":
-        return stats.poisson(centre).logpmf(rows).sum(1)
+        return stats.poisson(center).logpmf(rows).sum(1)
     if name == "bernoulli":
-        return stats.bernoulli(centre).logpmf(rows).sum(1)
+        return stats.bernoulli(center).logpmf(rows).sum(1)
     if name == "multinomial":
-        return (rows / rows.sum(1, keepdims=True)) @ np.log(centre)
+        return (rows / rows.sum(1, keepdims=True)) @ np.log(center)
     if name == "gamma_added":
-        scatter = np.log(centre) - mean(smoothed["log"])
+        scatter = np.log(center) - mean(smoothed["log"])
         excess = lambda k, s: np.log(k) - special.digamma(k) - s
         shape = [optimize.brentq(excess, 1e-9, 1e9, args=(s,)) for s in scatter]
-        return stats.gamma(shape, scale=centre / shape).logpdf(rows).sum(1)
+        return stats.gamma(shape, scale=center / shape).logpdf(rows).sum(1)
     if name == "inverse_gaussian":
-        shape = 1 / (mean(smoothed["reciprocal"]) - 1 / centre)
-        return stats.invgauss(centre / shape, scale=shape).logpdf(rows).sum(1)
-    return stats.expon(scale=centre).logpdf(rows).sum(1)
+        shape = 1 / (mean(smoothed["reciprocal"]) - 1 / center)
+        return stats.invgauss(center / shape, scale=shape).logpdf(rows).sum(1)
+    return stats.expon(scale=center).logpdf(rows).sum(1)
 
 
 def smoothed_statistics(name, x):
@@ -418,7 +418,7 @@ def test_supervised_losses_by_hand():
     np.testing.assert_allclose(loss, -np.log((1 + 0.5) / (1 + 1)), rtol=1e-14)
     alone = classification_loss(np.eye(4), labels, num_classes=2)
     np.testing.assert_allclose(alone, np.log(2), rtol=1e-14)
-    # F = Y centred and scaled to ±1: A = ½/(1 + λ), and 1 − 1/(1 + λ) is left.
+    # F = Y centered and scaled to ±1: A = ½/(1 + λ), and 1 − 1/(1 + λ) is left.
     feature = np.array([[0.0], [0.0], [5.0], [5.0]])
     loss = ridge_loss(feature, labels, num_classes=2, ridge=0.25)
     np.testing.assert_allclose(loss, 1 - 1 / 1.25, rtol=1e-14)

@@ -69,7 +69,7 @@ def test_they_are_those_of_the_class(plain, known, rng, dtype):
 
 SMOOTH = {
     "logsumexp": jax.nn.logsumexp,
-    "centred": lambda v: jax.nn.logsumexp(v) - jnp.mean(v),
+    "centered": lambda v: jax.nn.logsumexp(v) - jnp.mean(v),
     "softplus": lambda v: jnp.sum(jax.nn.softplus(v)),
     "huber": lambda v: jnp.sum(jnp.where(abs(v) < 1, v * v / 2, abs(v) - 0.5)),
     "squared hinge": lambda v: jnp.sum(jnp.maximum(v - 1, 0) ** 2) + v @ v,

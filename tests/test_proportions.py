@@ -18,9 +18,9 @@ PAIR = np.array([[0, 1]])
 def _by_hand(x, weights):
     """w (log(p/c) − Σ p log(p/c)) / Σx, the logarithm 0 where p = c = 0."""
     p = x / x.sum(axis=1, keepdims=True)
-    centre = weights @ p / weights.sum()
+    center = weights @ p / weights.sum()
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_ratio = np.where(centre > 0, np.log(p / centre), 0)
+        log_ratio = np.where(center > 0, np.log(p / center), 0)
         kept = np.where(p > 0, p * log_ratio, 0).sum(axis=1, keepdims=True)
     return weights[:, None] * (log_ratio - kept) / x.sum(axis=1, keepdims=True)
 

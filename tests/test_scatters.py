@@ -411,7 +411,7 @@ def test_densities_of_narrow_clusters_keep_their_digits(spread, x64):
     np.testing.assert_array_equal(off, -np.inf)
 
 
-def test_statistics_are_held_centred():
+def test_statistics_are_held_centered():
     for family, kind in [(Gamma(2), Scatters), (DiagonalGaussian(2), Moments)]:
         assert isinstance(family.leaf_statistics(jnp.ones((1, 2))), kind)
     state = (

@@ -392,8 +392,8 @@ def test_bounds_by_the_conjugate(x64, rng):
 
 def test_distances_are_from_below(dtype, screen, rng):
     def distances(a, b):
-        centre = a[:1]
-        made = (distance_features(x - centre, screen) for x in (a, b))
+        center = a[:1]
+        made = (distance_features(x - center, screen) for x in (a, b))
         return np.asarray(squared_distances(*made))
 
     for offset in (0.0, 1e3, 1e8):

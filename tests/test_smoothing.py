@@ -216,7 +216,7 @@ def test_gaussian_centres_must_be_of_the_familys_form(rng):
         agglomerate(x, family="gaussian", smoothing=mixing(center, 0.3))
 
 
-# --- Centres and the model that they meet --------------------------------------------
+# --- Centers and the model that they meet --------------------------------------------
 
 PROPORTIONS = np.array([[0.2, 0.3, 0.5], [0.6, 0.1, 0.3], [0.0, 0.4, 0.6]])
 COUNTS = np.array([[1.0, 2.0], [3.0, 1.0], [2.0, 6.0]])
@@ -300,7 +300,7 @@ def test_centres_outside_the_mean_domain_are_refused(make, family, x, center, me
     ],
 )
 def test_centres_on_the_boundary_are_refused(make, family, x, center, message):
-    """Theorem 5.2: rows on the centre's face would stay on the boundary."""
+    """Theorem 5.2: rows on the center's face would stay on the boundary."""
     smoothing = make(_numbers(center), 0.01)
     with pytest.raises(ValueError, match=message) as error:
         agglomerate(np.asarray(x, float), family=family, smoothing=smoothing)

@@ -18,8 +18,8 @@ SHARED = pathlib.Path(__file__).parents[3] / "shared" / "data"
 def blobs(m: int, n: int) -> np.ndarray:
     """Twenty round normal clusters, three deviations apart or so."""
     rng = np.random.default_rng(0)
-    centres = 3 * rng.normal(size=(20, n))
-    return centres[rng.integers(20, size=m)] + rng.normal(size=(m, n))
+    centers = 3 * rng.normal(size=(20, n))
+    return centers[rng.integers(20, size=m)] + rng.normal(size=(m, n))
 
 
 def uniform(m: int, n: int) -> np.ndarray:

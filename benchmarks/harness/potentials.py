@@ -19,8 +19,8 @@ _NEWTON_STEPS = 6
 def sums_and_potential(x: np.ndarray, family: str) -> tuple[np.ndarray, Potential]:
     """What clusters of one point hold, `[m, k]`, and the potential."""
     if family == "diagonal_gaussian":
-        centred = x - x.mean(axis=0)
-        return np.hstack([centred, centred**2]), _diagonal_gaussian(centred)
+        centered = x - x.mean(axis=0)
+        return np.hstack([centered, centered**2]), _diagonal_gaussian(centered)
     if family == "multinomial":
         return x / x.sum(axis=1, keepdims=True), _poisson
     return x.copy(), _PLAIN[family]

@@ -106,7 +106,7 @@ def describe_smoothing(choice: str | float, smoothing: StatisticMap | None) -> s
         which = "for all columns" if h.ndim == 0 else "by column"
         return f"bandwidth {size} {which} ({asked})"
     if isinstance(smoothing, Mixing):
-        return f"mixing, share {float(smoothing.amount):.4g} of the centre ({asked})"
+        return f"mixing, share {float(smoothing.amount):.4g} of the center ({asked})"
     if isinstance(smoothing, Adding):
         parts = jax.tree.leaves(smoothing.center)
         largest = max(float(np.abs(part).max()) for part in parts)

@@ -45,7 +45,7 @@ class BregmanModel(ClusterModel):
     Both terms are evaluated from the displacement τ_j − c = ±(w_i / w)(τ_a − τ_b),
     never as differences of values of f.
 
-    Derivatives use that c minimises the cost over all centres (Corollary 3.6):
+    Derivatives use that c minimises the cost over all centers (Corollary 3.6):
 
         dΔ = Σ_j w_j ⟨∇f(τ_j) − ∇f(c), dτ_j⟩ + Σ_j B_f(τ_j, c) dw_j
 
@@ -124,14 +124,14 @@ def _displacements(axes, w_a, t_a, w_b, t_b):
     difference = t_a - t_b
     # From the heavier mean: p and q may add up to more than 1 by rounding, and
     # p τ_a + q τ_b would leave the domain of f.
-    centre = jnp.where(p >= q, t_a - q * difference, t_b + p * difference)
-    return centre, q * difference, -p * difference
+    center = jnp.where(p >= q, t_a - q * difference, t_b + p * difference)
+    return center, q * difference, -p * difference
 
 
 def _cost_of_displacements(f, w_a, t_a, w_b, t_b):
-    centre, delta_a, delta_b = _displacements(f.event_ndim, w_a, t_a, w_b, t_b)
-    return w_a * f.remainder(centre, delta_a, x=t_a) + w_b * f.remainder(
-        centre, delta_b, x=t_b
+    center, delta_a, delta_b = _displacements(f.event_ndim, w_a, t_a, w_b, t_b)
+    return w_a * f.remainder(center, delta_a, x=t_a) + w_b * f.remainder(
+        center, delta_b, x=t_b
     )
 
 
@@ -146,15 +146,15 @@ def _merge_cost_jvp(primals, tangents):
     df, dw_a, dt_a, dw_b, dt_b = tangents
     axes = f.event_ndim
     event = tuple(range(-axes, 0))
-    centre, delta_a, delta_b = _displacements(axes, w_a, t_a, w_b, t_b)
-    slope_a = _rise_of_slope(f, t_a, centre, delta_a)
-    slope_b = _rise_of_slope(f, t_b, centre, delta_b)
+    center, delta_a, delta_b = _displacements(axes, w_a, t_a, w_b, t_b)
+    slope_a = _rise_of_slope(f, t_a, center, delta_a)
+    slope_b = _rise_of_slope(f, t_b, center, delta_b)
     cost = _merge_cost(f, w_a, t_a, w_b, t_b)
     change = (
         w_a * jnp.sum(scale_tangent(slope_a, dt_a), axis=event)
         + w_b * jnp.sum(scale_tangent(slope_b, dt_b), axis=event)
-        + f.remainder(centre, delta_a, x=t_a) * dw_a
-        + f.remainder(centre, delta_b, x=t_b) * dw_b
+        + f.remainder(center, delta_a, x=t_a) * dw_a
+        + f.remainder(center, delta_b, x=t_b) * dw_b
     )
     if jax.tree.leaves(f):
         by_parameters = lambda g: _cost_of_displacements(g, w_a, t_a, w_b, t_b)
@@ -162,13 +162,13 @@ def _merge_cost_jvp(primals, tangents):
     return cost, change
 
 
-def _rise_of_slope(f: ConvexFunction, point: Array, centre: Array, delta: Array):
+def _rise_of_slope(f: ConvexFunction, point: Array, center: Array, delta: Array):
     """∇f(τ) − ∇f(c), infinite where τ lies where the slope of f is infinite.
 
     c + δ may miss such a τ by rounding: 1e-17 in place of 0, and log 1e-17 = −39 is far
     from log 0 = −∞.
     """
-    rise = f.gradient_difference(centre, delta)
+    rise = f.gradient_difference(center, delta)
     if not f.separable:
         return rise
     slope = jnp.broadcast_to(f.gradient(point), rise.shape)

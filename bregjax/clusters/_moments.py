@@ -1,4 +1,4 @@
-"""Means and centred covariances of weighted points, which Gaussian clusters hold."""
+"""Means and centered covariances of weighted points, which Gaussian clusters hold."""
 
 import abc
 import math
@@ -18,7 +18,7 @@ from bregjax.clusters._merges import Merges
 from bregjax.clusters._weighted_mean import weighted_mean
 
 __all__ = [
-    "CentredStatistics",
+    "CenteredStatistics",
     "Form",
     "Moments",
     "Normals",
@@ -30,7 +30,7 @@ __all__ = [
 Form = Literal["full", "diagonal", "spherical"]
 
 
-class CentredStatistics(abc.ABC):
+class CenteredStatistics(abc.ABC):
     """Statistics of leaves about their own means, so that no digits are lost.
 
     A class of such statistics knows how mixtures and sums of plain statistics act on
@@ -47,12 +47,12 @@ class CentredStatistics(abc.ABC):
 
     @abc.abstractmethod
     def as_center(self) -> PyTree:
-        """These statistics in the form in which centres of smoothing maps are given."""
+        """These statistics in the form in which centers of smoothing maps are given."""
 
 
 @register_pytree
 @dataclass(frozen=True)
-class Moments(CentredStatistics):
+class Moments(CenteredStatistics):
     """Means `[..., d]` and covariances about these means.
 
     Never raw second moments: E xxᵀ − μμᵀ loses all digits of the covariance of a
@@ -155,7 +155,7 @@ class Moments(CentredStatistics):
         return jnp.swapaxes(jnp.linalg.cholesky(self.covariance), -1, -2)
 
     def _check_center(self, center: PyTree) -> None:
-        """Raise unless a centre has the form and the shapes of a single row."""
+        """Raise unless a center has the form and the shapes of a single row."""
         if not isinstance(center, Moments):
             is_array = isinstance(center, jax.Array | np.ndarray)
             raise TypeError(

@@ -280,8 +280,8 @@ def _remainders(gap: Array, root: Array, middle: Array) -> Array:
 
 def _costs_of_means(a: RootedState, b: RootedState) -> tuple[Array, Array]:
     """Costs ½ w log(1 + pq δᵀΣ⁻¹δ) of clusters with one Σ, and their rounding."""
-    centre = b.moments.mean[:1]
-    white = [triangular_solve(a.root[0], s.moments.mean - centre) for s in (a, b)]
+    center = b.moments.mean[:1]
+    white = [triangular_solve(a.root[0], s.moments.mean - center) for s in (a, b)]
     distances = jnp.sum((white[0][:, None] - white[1][None]) ** 2, axis=-1)
     reach = [jnp.sqrt(jnp.sum(w**2, axis=-1)) for w in white]
     w_a, w_b = a.weight[:, None], b.weight[None]

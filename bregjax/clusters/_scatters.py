@@ -12,7 +12,7 @@ from bregjax._numerics import burg_remainder
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
 from bregjax.clusters._merges import Merges
-from bregjax.clusters._moments import CentredStatistics
+from bregjax.clusters._moments import CenteredStatistics
 from bregjax.clusters._weighted_mean import weighted_mean
 
 __all__ = ["ScatterState", "Scatters", "Spread", "pool", "pool_along"]
@@ -22,7 +22,7 @@ Spread = Literal["log", "reciprocal"]
 
 @register_pytree
 @dataclass(frozen=True)
-class Scatters(CentredStatistics):
+class Scatters(CenteredStatistics):
     """Means `[..., d]` of positive columns, with a scatter about each mean.
 
     For the statistics T(x) = (log x, x) and (x, 1/x), whose mean domain is bounded by
@@ -61,7 +61,7 @@ class Scatters(CentredStatistics):
 
     @override
     def as_center(self) -> tuple[Array, Array]:
-        """Return E T, the form in which centres of smoothing are given."""
+        """Return E T, the form in which centers of smoothing are given."""
         return self.means()
 
     @override
@@ -102,7 +102,7 @@ class ScatterState:
 
 
 def _pair(center: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Raise TypeError unless a centre is a pair; return it."""
+    """Raise TypeError unless a center is a pair; return it."""
     if not isinstance(center, tuple) or len(center) != 2:
         raise TypeError(
             "`center` must be a pair of arrays, in the form of the sufficient "

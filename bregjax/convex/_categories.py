@@ -58,8 +58,8 @@ class LogSumExp(ConvexFunction):
 
     @override
     def _gradient_difference(self, y: Array, delta: Array) -> Array:
-        probability, centred, value, near = self._tilt(y, delta)
-        exponent = jnp.where(near[..., None], centred - value[..., None], 0)
+        probability, centered, value, near = self._tilt(y, delta)
+        exponent = jnp.where(near[..., None], centered - value[..., None], 0)
         plain = self._gradient(y + delta) - probability
         close = probability * jnp.expm1(exponent)
         return jnp.where(near[..., None], close, plain)
@@ -68,13 +68,13 @@ class LogSumExp(ConvexFunction):
         """p, δ' and the remainder, and whether exp(δ') is far from overflow."""
         log_probability = jax.nn.log_softmax(y, axis=-1)
         probability = jnp.exp(log_probability)
-        centred = delta - jnp.sum(probability * delta, -1, keepdims=True)
+        centered = delta - jnp.sum(probability * delta, -1, keepdims=True)
         limit = jnp.log(jnp.finfo(y.dtype).max) / 2
-        near = jnp.max(centred, -1) <= limit
-        small = jnp.where(near[..., None], centred, 0)
+        near = jnp.max(centered, -1) <= limit
+        small = jnp.where(near[..., None], centered, 0)
         close = jnp.log1p(jnp.sum(probability * exp_remainder(small), -1))
-        far = logsumexp(log_probability + centred, axis=-1)
-        return probability, centred, jnp.where(near, close, far), near
+        far = logsumexp(log_probability + centered, axis=-1)
+        return probability, centered, jnp.where(near, close, far), near
 
     @override
     def conjugate(self) -> "SimplexEntropy":

@@ -242,7 +242,7 @@ class Family(Geometry):
         """Statistics of rows as the family's cluster model holds them, `[m, ...]`.
 
         The sufficient statistics, or a form of them that loses fewer digits (Gaussians:
-        mean and centred covariance).
+        mean and centered covariance).
         """
         return jax.vmap(self.sufficient_statistics)(x)
 

@@ -127,9 +127,7 @@ def _needs_smoothing(view: DataView) -> bool:
 
 def _generator(key: ArrayLike) -> np.random.Generator:
     """A NumPy generator from a JAX key of either kind, or from an integer."""
-    if isinstance(key, jax.Array) and jnp.issubdtype(
-        key.dtype, jax.dtypes.prng_key
-    ):
+    if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         key = jax.random.key_data(key)
     entropy = np.asarray(key).ravel()
     return np.random.default_rng([int(part) for part in entropy])

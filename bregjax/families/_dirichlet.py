@@ -185,7 +185,7 @@ class Dirichlet(VectorFamily):
     @override
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
         remedy = (
-            "Shrink rows toward the centre, (x * (m - 1) + 1 / n) / m of m rows and n "
+            "Shrink rows toward the center, (x * (m - 1) + 1 / n) / m of m rows and n "
             "columns, or add up columns that are 0 together with others"
         )
         return x > 0, "must be positive for Dirichlet", remedy
@@ -208,8 +208,8 @@ class Dirichlet(VectorFamily):
         size, n = xp.sum(w), x.shape[1]
         d = n - 1
         roots = xp.sqrt(x)
-        centred = roots - (w @ roots / size)[None]
-        variance = xp.sum(w @ centred**2) / xp.where(size > 1, size - 1, 1) / d
+        centered = roots - (w @ roots / size)[None]
+        variance = xp.sum(w @ centered**2) / xp.where(size > 1, size - 1, 1) / d
         # Equal rows have no spread; any positive amount will do.
         equal = xp.all(xp.max(x, axis=0) == xp.min(x, axis=0))
         variance = xp.where(equal, 1, variance)

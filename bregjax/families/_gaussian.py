@@ -84,7 +84,7 @@ class Gaussian(_GaussianFamily):
 
     T(x) = (x, xxᵀ), θ = (Σ⁻¹μ, −½Σ⁻¹), which is overcomplete: only the symmetric part
     of θ₂ counts. With P = −(θ₂ + θ₂ᵀ), ψ(θ) = ½ θ₁ᵀP⁻¹θ₁ − ½ log det P, and
-    ψ*(μ, E xxᵀ) = −½ log det(E xxᵀ − μμᵀ) − d/2. Clusters hold mean and centred
+    ψ*(μ, E xxᵀ) = −½ log det(E xxᵀ − μμᵀ) − d/2. Clusters hold mean and centered
     covariance.
 
     Attributes:

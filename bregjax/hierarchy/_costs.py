@@ -152,8 +152,8 @@ def _cluster_cost(problem: Problem) -> Array:
         axes = tuple(range(-f.event_ndim, 0))
         weight = jnp.expand_dims(leaves.weight, axes)
         total = jnp.sum(weight * leaves.mean, axis=0, keepdims=True)
-        centre = total / jnp.sum(leaves.weight)
-        divergences = f.remainder(centre, leaves.mean - centre, x=leaves.mean)
+        center = total / jnp.sum(leaves.weight)
+        divergences = f.remainder(center, leaves.mean - center, x=leaves.mean)
         return jnp.sum(leaves.weight * divergences)
     if model.solves:
         m = problem.num_points
@@ -176,8 +176,8 @@ def _merge_cost(a: Problem, b: Problem) -> tuple[Array, Array]:
     smooth = jnp.ones((), bool)
     if isinstance(a.family, FunctionGeometry):
         line = union_a.mean - union_b.mean
-        centre = model.pool(union_a, union_b).mean
-        smooth = straight(a.family.function, centre, line) | jnp.all(line == 0)
+        center = model.pool(union_a, union_b).mean
+        smooth = straight(a.family.function, center, line) | jnp.all(line == 0)
         smooth = jnp.all(smooth)
     return merge_costs(model, union_a, union_b)[0], smooth
 

@@ -28,15 +28,15 @@ def check_kinks(tree: Dendrogram, problem: Problem) -> None:
         return
     means = _node_means(tree, problem)
     children = np.asarray(tree.children)
-    centres = means[tree.num_leaves :]
+    centers = means[tree.num_leaves :]
     lines = means[children[:, 0]] - means[children[:, 1]]
     moving = np.any(lines != 0, axis=tuple(range(1, lines.ndim)))
-    fine = np.asarray(_straight(model.function, centres, lines)) | ~moving
+    fine = np.asarray(_straight(model.function, centers, lines)) | ~moving
     if fine.all():
         return
     first = int(np.argmin(fine))
     raise ArithmeticError(
-        f"`family` has a kink at {centres[first]}, the mean of merge {first}: there "
+        f"`family` has a kink at {centers[first]}, the mean of merge {first}: there "
         "the merge cost is not the sum of two divergences (Proposition 3.8 needs "
         "relative differentiability). Use a differentiable function, or `merge_cost(…, "
         "direct=True)`, Definition 3.7, which may be negative."

@@ -4,7 +4,7 @@ A map is affine on statistics and is applied once, to the leaves; means of leave
 carry the map through every union. The arrays of a map are leaves of a pytree and
 differentiate; `constraints` says what they must satisfy, and tuning keeps them to it.
 
-For the counts τ₀ = (1, 0, 0) and the centre z = (⅓, ⅓, ⅓), `Mixing` with α = 0.3 gives
+For the counts τ₀ = (1, 0, 0) and the center z = (⅓, ⅓, ⅓), `Mixing` with α = 0.3 gives
 (0.8, 0.1, 0.1), `Adding` with α = 0.3 gives (1.1, 0.1, 0.1), and `PseudoCount` with
 n₀ = 3 gives a leaf of weight 1 the weight 4 and the statistic (0.5, 0.25, 0.25).
 
@@ -25,7 +25,7 @@ from typing_extensions import override
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import Moments
-from bregjax.clusters._moments import CentredStatistics
+from bregjax.clusters._moments import CenteredStatistics
 
 __all__ = [
     "Adding",
@@ -85,7 +85,7 @@ class StatisticMap(abc.ABC):
 
 @dataclass(frozen=True)
 class CenteredMap(StatisticMap):
-    """A map that moves statistics towards a centre, or along it.
+    """A map that moves statistics towards a center, or along it.
 
     Attributes:
         center: In the form of the sufficient statistics of one row.
@@ -95,15 +95,15 @@ class CenteredMap(StatisticMap):
 
     @property
     def is_direction(self) -> bool:
-        """Whether the centre is a direction, not a mean."""
+        """Whether the center is a direction, not a mean."""
         return False
 
     def moved(self, mean: PyTree, center: PyTree) -> PyTree:
-        """Return where a mean would be moved if nothing held it: to the centre.
+        """Return where a mean would be moved if nothing held it: to the center.
 
         Args:
             mean: A mean inside the mean domain.
-            center: The map's own centre, in the form of that mean.
+            center: The map's own center, in the form of that mean.
         """
         del mean
         return center
@@ -114,15 +114,15 @@ class CenteredMap(StatisticMap):
 class Mixing(CenteredMap):
     """τ₁ = (1 − α) τ₀ + α z with z inside the mean domain (Theorem 5.2).
 
-    For a Gaussian leaf (mean x, covariance C) and a centre (μ₀, S₀), in centred form:
+    For a Gaussian leaf (mean x, covariance C) and a center (μ₀, S₀), in centered form:
     mean (1−α)x + αμ₀, covariance (1−α)C + αS₀ + α(1−α)(x−μ₀)(x−μ₀)ᵀ.
 
     Attributes:
         center: z, in the form of the sufficient statistics of one row; `Moments` for
             Gaussians with a free covariance.
         amount: α in (0, 1), scalar.
-        center_constraint: A constraint for each leaf of the centre; tuning leaves the
-            centre as it is if None.
+        center_constraint: A constraint for each leaf of the center; tuning leaves the
+            center as it is if None.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -139,7 +139,7 @@ class Mixing(CenteredMap):
 
     @override
     def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
-        """Statistics moved towards the centre; weights as they are."""
+        """Statistics moved towards the center; weights as they are."""
         share = jnp.broadcast_to(self.amount, weights.shape)
         return _mixed(statistics, self.center, share), weights
 
@@ -160,8 +160,8 @@ class Adding(CenteredMap):
             Poisson z > 0; for the gamma (log-mean −1, mean 0) and for the
             inverse Gaussian (mean 0, mean of 1/x 1), say.
         amount: α > 0, scalar.
-        center_constraint: A constraint for each leaf of the centre; tuning leaves the
-            centre as it is if None.
+        center_constraint: A constraint for each leaf of the center; tuning leaves the
+            center as it is if None.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -187,8 +187,8 @@ class Adding(CenteredMap):
 
     @override
     def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
-        """Statistics moved along the centre; weights as they are."""
-        if isinstance(statistics, CentredStatistics):
+        """Statistics moved along the center; weights as they are."""
+        if isinstance(statistics, CenteredStatistics):
             return statistics.added(self.center, self.amount), weights
         moved = jax.tree.map(
             lambda t, z: t + jnp.broadcast_to(self.amount * z, t.shape),
@@ -214,8 +214,8 @@ class PseudoCount(CenteredMap):
     Attributes:
         center: z, in the form that `Mixing` takes, inside the mean domain.
         count: n₀ > 0, scalar.
-        center_constraint: A constraint for each leaf of the centre; tuning leaves the
-            centre as it is if None.
+        center_constraint: A constraint for each leaf of the center; tuning leaves the
+            center as it is if None.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -290,7 +290,7 @@ class Blur(StatisticMap):
 
 def _mixed(statistics: PyTree, center: PyTree, share: Array) -> PyTree:
     """(1 − α) τ + α z, with one share α for each point."""
-    if isinstance(statistics, CentredStatistics):
+    if isinstance(statistics, CenteredStatistics):
         return statistics.mixed(center, share)
 
     def mix(t, z):
@@ -301,7 +301,7 @@ def _mixed(statistics: PyTree, center: PyTree, share: Array) -> PyTree:
 
 
 def _constrained(smoothing: Any, **amount: Constraint) -> Any:
-    """Replace the arrays of a map with a centre by their constraints."""
+    """Replace the arrays of a map with a center by their constraints."""
     leaves, treedef = jax.tree.flatten(smoothing.center)
     marks = smoothing.center_constraint or (Constraint.FIXED,) * len(leaves)
     center = jax.tree.unflatten(treedef, marks)

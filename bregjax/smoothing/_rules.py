@@ -36,18 +36,18 @@ def mixing(
 ) -> Mixing:
     """Smooth by mixing: τ ↦ (1 − α) τ + α z, with z inside the mean domain.
 
-    For a Gaussian leaf (mean x, covariance C) and a centre (μ₀, S₀), in centred form:
+    For a Gaussian leaf (mean x, covariance C) and a center (μ₀, S₀), in centered form:
     mean (1−α)x + αμ₀, covariance (1−α)C + αS₀ + α(1−α)(x−μ₀)(x−μ₀)ᵀ.
 
-    Whether the centre lies in the mean domain is checked where the family is known, by
+    Whether the center lies in the mean domain is checked where the family is known, by
     `Problem`.
 
     Args:
         center: z, in the form of the sufficient statistics of one row; `Moments` for
             Gaussians with a free covariance.
         amount: α, strictly between 0 and 1.
-        center_constraint: A constraint for each leaf of the centre; tuning leaves the
-            centre as it is if None.
+        center_constraint: A constraint for each leaf of the center; tuning leaves the
+            center as it is if None.
 
     Returns:
         A map with leaves `center` and `amount`.
@@ -93,7 +93,7 @@ def adding(
         A map with leaves `center` and `amount`.
 
     Raises:
-        ValueError: If `amount` is not positive, or a Gaussian centre has a mean part
+        ValueError: If `amount` is not positive, or a Gaussian center has a mean part
             (the mean domain does not recede along means) or is not positive definite.
 
     Examples:
@@ -118,7 +118,7 @@ def pseudo_count(
 
     The MAP estimate under a conjugate prior whose strength grows with the number of
     leaves of a cluster. A prior counted once a cluster would make merge costs negative.
-    Whether the centre lies in the mean domain is checked as for `mixing`.
+    Whether the center lies in the mean domain is checked as for `mixing`.
 
     Args:
         center: z, in the form that `mixing` takes, inside the mean domain.
@@ -234,10 +234,10 @@ def normal_reference(
     total = xp.sum(weights)
     # Overflow and underflow here come again in the costs, whose error names them.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        centred = x - (weights @ x / total)[None]
-        # The second centring takes out the rounding of the first.
-        centred = centred - (weights @ centred / total)[None]
-        variance = weights @ centred**2 / xp.where(total > 1, total - 1, 1)
+        centered = x - (weights @ x / total)[None]
+        # The second centering takes out the rounding of the first.
+        centered = centered - (weights @ centered / total)[None]
+        variance = weights @ centered**2 / xp.where(total > 1, total - 1, 1)
     constant = xp.max(x, axis=0) == xp.min(x, axis=0)
     scale = xp.sqrt(xp.where(constant, 1, variance))
     d = shape[1]

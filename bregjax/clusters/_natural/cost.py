@@ -56,9 +56,9 @@ def _divergence(
     # take digits from the others.
     start = flat_init(family, c.natural.dtype)
     inside = dual[..., None] & ~edge
-    centre = jnp.where(inside, c.natural, start)
-    step = jnp.where(inside, centre - part.natural, 0)
-    back = vectorize(lambda theta, u: bregman_remainder(psi, theta, -u), centre, step)
+    center = jnp.where(inside, c.natural, start)
+    step = jnp.where(inside, center - part.natural, 0)
+    back = vectorize(lambda theta, u: bregman_remainder(psi, theta, -u), center, step)
     value = jnp.sum(delta * step, axis=-1) - back
     linear = jnp.sum(_product(c.natural, delta), axis=-1)
     by_values = part.value - c.value + linear
@@ -89,9 +89,9 @@ def _rise_from_edge(
     over θ, so that the derivative through the iterate is 0 and is left out.
     """
     edge = jnp.where(far, jax.lax.stop_gradient(part.natural), start)
-    centre = jnp.where(far, c.natural, start)
-    change = vectorize(lambda a, b: psi(a) - psi(b), edge, centre)
-    return jnp.sum(part.mean * (edge - centre), axis=-1) - change
+    center = jnp.where(far, c.natural, start)
+    change = vectorize(lambda a, b: psi(a) - psi(b), edge, center)
+    return jnp.sum(part.mean * (edge - center), axis=-1) - change
 
 
 def _product(natural: Array, delta: Array) -> Array:
@@ -175,6 +175,6 @@ def _change_by_family(family, d_family, parts, c: NaturalState) -> Array:
 
         return vectorize(along, state.natural)
 
-    of_centre = change_of_psi(c)
-    a, b = (part.weight * (of_centre - change_of_psi(part)) for part in parts)
+    of_center = change_of_psi(c)
+    a, b = (part.weight * (of_center - change_of_psi(part)) for part in parts)
     return a + b

@@ -90,12 +90,12 @@ class NaturalHost(HostModel):
         good = np.all(np.isfinite(mean), axis=tuple(range(1, mean.ndim)))
         if good.any():
             share = weights[good] / np.sum(weights[good])
-            centre = np.tensordot(share, mean[good], 1).reshape(len(self._root[0]), -1)
-            column = np.arange(len(centre))
-            root = self.solver.solve(centre, self._root[0], column, settled=True)
+            center = np.tensordot(share, mean[good], 1).reshape(len(self._root[0]), -1)
+            column = np.arange(len(center))
+            root = self.solver.solve(center, self._root[0], column, settled=True)
             inside = (root.result == Result.CONVERGED)[:, None]
             theta = np.where(inside, root.natural, self._root[0])
-            psi = np.sum(centre * theta, axis=1) - root.value
+            psi = np.sum(center * theta, axis=1) - root.value
             self._root = theta, np.where(inside[:, 0], psi, np.nan)
         weight = np.broadcast_to(weights.reshape(-1, *[1] * (len(lead) - 1)), lead)
         start = self.family.natural_guess(mean)

@@ -23,7 +23,7 @@ class Screen(abc.ABC):
     to costs decides the speed and not the tree. A bound of NaN rules nothing out.
 
     A screen is a pytree, made once from the leaves (`ClusterModel.screen`). Its arrays
-    are what stays constant during a run, such as a centre or a table.
+    are what stays constant during a run, such as a center or a table.
 
     Examples:
         >>> import jax

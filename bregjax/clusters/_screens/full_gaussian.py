@@ -46,7 +46,7 @@ class FullFeatures(NamedTuple):
     Attributes:
         weight: `[m]`.
         alike: Whether weight and covariance are those of the leaf `like`, `[m]`.
-        mean: Means less the centre, `[m, n]`.
+        mean: Means less the center, `[m, n]`.
         white: Means whitened by the covariance of `like`, ready for distances.
         marginal_mean: Means on the subspace, `[m, r]`.
         marginal_covariance: Covariances on the subspace, `[m, r, r]`.
@@ -88,7 +88,7 @@ class FullScreen(Screen):
 
     Attributes:
         like: The state of the leaf that clusters are compared with, `[1]`.
-        centre: Subtracted from means, `[1, n]`.
+        center: Subtracted from means, `[1, n]`.
         root: Whitens by the covariance of `like`, `[n, n]`.
         basis: Whitened basis of the subspace, directions of largest spread first,
             `[n, r]`.
@@ -97,7 +97,7 @@ class FullScreen(Screen):
     """
 
     like: GaussianState
-    centre: Array
+    center: Array
     root: Array
     basis: Array
     like_marginal: Array
@@ -108,11 +108,11 @@ class FullScreen(Screen):
         """The screen for leaves, most of which are alike the first."""
         like = jax.tree.map(lambda leaf: leaf[:1], leaves)
         root = _inverse_factor(jnp.linalg.cholesky(like.moments.covariance[0]))
-        centre = jnp.mean(leaves.moments.mean, axis=0, keepdims=True)
-        basis = _leading_subspace(leaves.moments.mean - centre, root)
+        center = jnp.mean(leaves.moments.mean, axis=0, keepdims=True)
+        basis = _leading_subspace(leaves.moments.mean - center, root)
         marginal = _marginal(like.moments.covariance, basis)
         log_det = jnp.sum(jnp.log(_pivots(marginal)), axis=-1, keepdims=True)
-        return cls(like, centre, root, basis, marginal, log_det)
+        return cls(like, center, root, basis, marginal, log_det)
 
     @property
     @override
@@ -127,7 +127,7 @@ class FullScreen(Screen):
     @override
     def features(self, state: GaussianState, dtype: jnp.dtype) -> FullFeatures:
         like, basis = self.like, self.basis
-        mean, covariance = state.moments.mean - self.centre, state.moments.covariance
+        mean, covariance = state.moments.mean - self.center, state.moments.covariance
         same = jnp.all(covariance == like.moments.covariance, axis=(-2, -1))
         white = jnp.matmul(mean, self.root.T, precision="highest")
         marginal = _marginal(covariance, basis)
@@ -273,9 +273,9 @@ def _between_marginals(rows: FullFeatures) -> Callable[[FullFeatures], Array]:
     return bound
 
 
-def _leading_subspace(centred: Array, root: Array) -> Array:
-    """Whitened basis `[n, r]` in which centred means `[m, n]` spread most."""
-    white = jnp.matmul(centred, root.T, precision="highest")
+def _leading_subspace(centered: Array, root: Array) -> Array:
+    """Whitened basis `[n, r]` in which centered means `[m, n]` spread most."""
+    white = jnp.matmul(centered, root.T, precision="highest")
     scatter = jnp.matmul(white.T, white, precision="highest")
     directions = jnp.linalg.eigh(scatter)[1][:, ::-1]
     return jnp.matmul(root.T, directions[:, :_WIDE], precision="highest")

@@ -8,7 +8,7 @@ union. Two of the bounds in numbers, with w_a = w_b = 1:
   0.2014 and 0.2000 for the means 4 and 6.
 - ½‖x‖²: the points (0, 0) and (3, 4) cost ½ · ½ · 25 = 6.25. Less their mean (1.5, 2)
   they have ‖a‖² + ‖b‖² − 2⟨a, b⟩ = 6.25 + 6.25 + 2 · 6.25 = 25. With 10⁴ added to all
-  coordinates and no centre subtracted the squares would be 2 · 10⁸, which float32 holds
+  coordinates and no center subtracted the squares would be 2 · 10⁸, which float32 holds
   in steps of 16: too coarse for a distance of 25.
 """
 
@@ -91,10 +91,10 @@ class SquaredDistanceScreen(Screen):
     """The cost itself, ½ (w_a w_b / w) ‖a − b‖², from a matrix product.
 
     Attributes:
-        centre: Subtracted from means, so that squares stay small, `[1, n]`.
+        center: Subtracted from means, so that squares stay small, `[1, n]`.
     """
 
-    centre: Array
+    center: Array
 
     @property
     @override
@@ -104,7 +104,7 @@ class SquaredDistanceScreen(Screen):
     @override
     def features(self, state: WeightedMeans, dtype: jnp.dtype) -> tuple[Array, Array]:
         """1 / w `[m]`, and means ready for distances."""
-        means = distance_features(state.mean - self.centre, dtype)
+        means = distance_features(state.mean - self.center, dtype)
         return 1 / state.weight.astype(dtype), means
 
     @override
@@ -150,7 +150,7 @@ class EntropyScreen(Screen):
 
     The bounds of all pairs are fractions. p f(a) + q f(b) − f(c) is the integral of f''
     times a hat function, which is 0 at a and b and greatest at c: its area is
-    p q (a − b)² / 2, its centre of mass (a + b + c) / 3. As f''(t) = 1 / t is convex,
+    p q (a − b)² / 2, its center of mass (a + b + c) / 3. As f''(t) = 1 / t is convex,
     Jensen's inequality gives
 
         p f(a) + q f(b) − f(c) ≥ (3/2) p q (a − b)² / (a + b + c),

@@ -36,19 +36,19 @@ class DiagonalScreen(Screen):
     taken off.
 
     Attributes:
-        centre: Subtracted from means, `[1, n]`.
+        center: Subtracted from means, `[1, n]`.
         unit: u², `[1, n]`.
     """
 
-    centre: Array
+    center: Array
     unit: Array
 
     @classmethod
     def of(cls, leaves: GaussianState) -> "DiagonalScreen":
         """The screen about the mean of the leaves, in units of their mean variance."""
         mean, variance = leaves.moments.mean, leaves.moments.covariance
-        centre = jnp.mean(mean, axis=0, keepdims=True)
-        return cls(centre, jnp.mean(variance, axis=0, keepdims=True))
+        center = jnp.mean(mean, axis=0, keepdims=True)
+        return cls(center, jnp.mean(variance, axis=0, keepdims=True))
 
     @property
     @override
@@ -58,7 +58,7 @@ class DiagonalScreen(Screen):
     @override
     def features(self, state: GaussianState, dtype: jnp.dtype) -> tuple[Array, ...]:
         """Weights; means and variances in units; sums of logarithms; errors."""
-        mean = (state.moments.mean - self.centre) / jnp.sqrt(self.unit)
+        mean = (state.moments.mean - self.center) / jnp.sqrt(self.unit)
         variance = (state.moments.covariance / self.unit).astype(dtype)
         mean = mean.astype(dtype)
         reach = jnp.sum(jnp.abs(mean) / jnp.sqrt(variance), axis=-1)
@@ -99,18 +99,18 @@ class SphericalScreen(Screen):
     From a matrix product and one logarithm a pair.
 
     Attributes:
-        centre: Subtracted from means, `[1, d]`.
+        center: Subtracted from means, `[1, d]`.
         unit: Divides variances.
     """
 
-    centre: Array
+    center: Array
     unit: Array
 
     @classmethod
     def of(cls, leaves: GaussianState) -> "SphericalScreen":
         """The screen about the mean of the leaves, in units of their mean variance."""
-        centre = jnp.mean(leaves.moments.mean, axis=0, keepdims=True)
-        return cls(centre, jnp.mean(leaves.moments.covariance))
+        center = jnp.mean(leaves.moments.mean, axis=0, keepdims=True)
+        return cls(center, jnp.mean(leaves.moments.covariance))
 
     @property
     @override
@@ -121,14 +121,14 @@ class SphericalScreen(Screen):
     def features(self, state: GaussianState, dtype: jnp.dtype) -> tuple[Array, ...]:
         """Weights, variances in units, logarithms of variances, means."""
         variance = (state.moments.covariance / self.unit).astype(dtype)
-        means = distance_features(state.moments.mean - self.centre, dtype)
+        means = distance_features(state.moments.mean - self.center, dtype)
         return state.weight.astype(dtype), variance, jnp.log(variance), means
 
     @override
     def against(self, rows: tuple[Array, ...]) -> Callable[[tuple[Array, ...]], Array]:
         w_a, v_a, log_a, a = rows
         w_a, v_a, log_a = w_a[:, None], v_a[:, None], log_a[:, None]
-        dim = self.centre.shape[-1]
+        dim = self.center.shape[-1]
         unit = (1 / (dim * self.unit)).astype(a.dtype)
 
         def bound(columns: tuple[Array, ...]) -> Array:

@@ -54,7 +54,7 @@ _EXPONENT_OF_ONE = 127
 def distance_features(x: Array, dtype: jnp.dtype) -> Array:
     """Features `[m, n + 2]` of vectors `[m, n]` for `squared_distances`.
 
-    Rounding of distances grows with ‖x‖: subtract a centre from x first. NaN where ‖x‖²
+    Rounding of distances grows with ‖x‖: subtract a center from x first. NaN where ‖x‖²
     overflows.
     """
     n, info = x.shape[-1], jnp.finfo(dtype)

@@ -41,7 +41,7 @@ class DispersionScreen(Screen):
 
     The bounds of all pairs are fractions, as those of `EntropyScreen` are: with
     p = w_a / w and q = w_b / w, g(c) − p g(a) − q g(b) is the integral of f'' times a
-    hat function of area p q (a − b)² / 2 and centre of mass s/3, s = a + b + c. f'' is
+    hat function of area p q (a − b)² / 2 and center of mass s/3, s = a + b + c. f'' is
     a product of two positive, decreasing convex functions and so convex:
 
         g(c) − p g(a) − q g(b) ≥ (9/2) p q (a − b)² r / (s (s + 3r)).

@@ -18,9 +18,9 @@ from bregjax.clusters._screens.kernels import in_range, less_rounding, log_of_pr
 
 __all__ = ["ScatterScreen"]
 
-# A column is centred if its least mean is at least this share of its largest: means
-# less the centre are then smaller than the means, and keep more digits in float32. At
-# double no column is centred; at half, columns are for which centring gains little.
+# A column is centered if its least mean is at least this share of its largest: means
+# less the center are then smaller than the means, and keep more digits in float32. At
+# double no column is centered; at half, columns are for which centering gains little.
 _NARROW = 0.5
 
 
@@ -39,7 +39,7 @@ class ScatterScreen(Screen):
             ≥ (9/2) p q (μ_a − μ_b)² / (μ_a + μ_b + μ_c)²,
 
     by the argument of `EntropyScreen`: the gap is the integral of the convex 1 / t²
-    times a hat function of area p q (μ_a − μ_b)² / 2 and centre of mass
+    times a hat function of area p q (μ_a − μ_b)² / 2 and center of mass
     (μ_a + μ_b + μ_c) / 3. The nearer μ_a and μ_b, the closer the bound.
 
     Example: the means 1 and 3 of weight 1 with scatters 0.1 have the "log" gap 0.1438,
@@ -51,19 +51,19 @@ class ScatterScreen(Screen):
     Specht's ratio: x − 1 − log x with x = r / (eʳ − 1), r = log(L / l). The largest
     scatter of a leaf is added to it.
 
-    Rounding makes m, a mean less the centre in units of u, wrong by eps |m| / 2. That
+    Rounding makes m, a mean less the center in units of u, wrong by eps |m| / 2. That
     moves log s_c by at most 3 eps (|m| u / μ) (1 + 1/√s), with s μ in the place of s
     for "reciprocal" scatters, and log f by twice that. 8 eps is taken off.
 
     Attributes:
-        centre: Subtracted from means, `[1, d]`.
+        center: Subtracted from means, `[1, d]`.
         unit: u, which divides means, `[1, d]`.
         scatter_unit: Divides scatters, `[1, d]`.
         rate: c, `[d]`.
         spread: The kind of the scatters.
     """
 
-    centre: Array
+    center: Array
     unit: Array
     scatter_unit: Array
     rate: Array
@@ -75,13 +75,13 @@ class ScatterScreen(Screen):
         mean, scatter = leaves.statistics.location, leaves.statistics.scatter
         unit = jnp.mean(mean, axis=0, keepdims=True)
         low, high = jnp.min(mean, axis=0), jnp.max(mean, axis=0)
-        centre = jnp.where(low >= _NARROW * high, unit, 0)
+        center = jnp.where(low >= _NARROW * high, unit, 0)
         rate = jnp.zeros_like(low)
         spread = leaves.statistics.spread
         if spread == "log":
             rate = _rate(_specht(low, high) + jnp.max(scatter, axis=0))
         scatter_unit = jnp.mean(scatter, axis=0, keepdims=True)
-        return cls(centre, unit, scatter_unit, rate, spread)
+        return cls(center, unit, scatter_unit, rate, spread)
 
     @property
     @override
@@ -90,10 +90,10 @@ class ScatterScreen(Screen):
 
     @override
     def features(self, state: ScatterState, dtype: jnp.dtype) -> tuple[Array, ...]:
-        """Weights, means less their centre, means, scatters, Σ log f, errors."""
+        """Weights, means less their center, means, scatters, Σ log f, errors."""
         statistics: Scatters = state.statistics
         mean, scatter = statistics.location, statistics.scatter
-        apart = (mean - self.centre) / self.unit
+        apart = (mean - self.center) / self.unit
         size = scatter if self.spread == "log" else scatter * mean
         reach = jnp.abs(apart) * self.unit / mean * (1 + 1 / jnp.sqrt(size))
         logs = jnp.log(scatter / self.scatter_unit) + jnp.log1p(
@@ -136,12 +136,12 @@ class ScatterScreen(Screen):
             def factor(k: Array) -> Array:
                 delta = m_a[k][:, None] - m_b[k][None]
                 a, b = y_a[k][:, None], y_b[k][None]
-                centre = p * a + q * b
+                center = p * a + q * b
                 if log_kind:
-                    ratio = delta / (a + b + centre)
+                    ratio = delta / (a + b + center)
                     gap = ratio * ratio
                 else:
-                    gap = delta * delta / (a * b * centre)
+                    gap = delta * delta / (a * b * center)
                 inner = p * s_a[k][:, None] + q * s_b[k][None]
                 s = inner + scale[k] * (spread * gap)
                 return s * (1 + rate[k] * s) if log_kind else s

@@ -29,7 +29,7 @@ class DirectionScreen(Screen):
 
     With p = w_a / w and q = w_b / w, p f(a) + q f(b) − f(c) is the integral of the
     second derivative of f along a − b times a hat function of area p q / 2 on the
-    segment from a to b, with its centre of mass at s/3. That derivative is at least
+    segment from a to b, with its center of mass at s/3. That derivative is at least
     ‖a − b‖² κ/ρ, with κ the concentration at length ρ, and κ/ρ is at least
 
         k(ρ) = max(ν + √((ν + 2)² − 4 (ν + 1) ρ²), 2ν + 1) / (1 − ρ²),   ν = n/2 − 1,
@@ -43,13 +43,13 @@ class DirectionScreen(Screen):
     and the bound is ¼ · 0.72 · 2.21 = 0.398.
 
     Attributes:
-        centre: Subtracted from means before distances are taken, `[1, n]`.
+        center: Subtracted from means before distances are taken, `[1, n]`.
 
     References:
         Amos (1974), Computation of modified Bessel functions and their ratios.
     """
 
-    centre: Array
+    center: Array
 
     @property
     @override
@@ -60,8 +60,8 @@ class DirectionScreen(Screen):
     def features(
         self, state: WeightedMeans, dtype: jnp.dtype
     ) -> tuple[Array, Array, Array, Array]:
-        """1 / w, means, squared lengths of means from the centre and from 0."""
-        moved = state.mean - self.centre
+        """1 / w, means, squared lengths of means from the center and from 0."""
+        moved = state.mean - self.center
         return (
             1 / state.weight.astype(dtype),
             distance_features(moved, dtype),
@@ -72,7 +72,7 @@ class DirectionScreen(Screen):
     @override
     def against(self, rows: tuple[Array, ...]) -> Callable[[tuple[Array, ...]], Array]:
         light_a, a, moved_a, length_a = rows
-        n, eps = self.centre.shape[-1], float(jnp.finfo(a.dtype).eps)
+        n, eps = self.center.shape[-1], float(jnp.finfo(a.dtype).eps)
         order = n / 2 - 1
         light_a, moved_a, length_a = (v[:, None] for v in (light_a, moved_a, length_a))
 

@@ -66,7 +66,7 @@ def terms(y: Array, theta: Array, value: Array, gradient: Array) -> Array:
     """Size of what cancels in <y, θ> − f(θ): |<y, θ>| + |f(θ)|, never quite zero.
 
     A third summand is the change of the terms by a rounding of θ; it matters where
-    both terms vanish, as for a log-sum-exp less log n at its centre.
+    both terms vanish, as for a log-sum-exp less log n at its center.
     """
     eps = jnp.finfo(theta.dtype).eps
     # Near a solution ∇f is y; away from it, next to a wall, ∇f may be anything.
