@@ -119,7 +119,7 @@ def _truncated_exponential(theta):
     return jnp.where(far, large, t / 2 + near)
 
 
-def _centred_exponential(theta):
+def _centerd_exponential(theta):
     """The same, with a derivative that loses all digits of a mean near 0."""
     (t,) = theta
     size = jnp.abs(t)
@@ -156,7 +156,7 @@ TRUNCATED_EXPONENTIAL = Piece(
         (1.001,), (-1e-3,), (2,),
     ),
 )  # fmt: skip
-CENTRED_EXPONENTIAL = TRUNCATED_EXPONENTIAL._replace(psi=_centred_exponential)
+CENTERED_EXPONENTIAL = TRUNCATED_EXPONENTIAL._replace(psi=_centerd_exponential)
 
 
 def _truncated_poisson_reference(y):

@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import inspect
 import os
 import re
 import subprocess
@@ -9,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import bregjax
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "bregjax"
@@ -159,3 +162,34 @@ def test_the_platform_that_does_not_exist_would_show():
         check=False,
     )
     assert done.returncode != 0
+
+
+def test_no_class_name_twice():
+    names = [
+        node.name
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert len(names) == len(set(names)), sorted(n for n in names if names.count(n) > 1)
+
+
+def test_what_dir_shows_is_what_users_use():
+    modules = {"convex", "clusters", "families", "hierarchy", "smoothing"}
+    for package in (bregjax, *(getattr(bregjax, name) for name in modules)):
+        for name in dir(package):
+            value = getattr(package, name)
+            if not name.startswith("_") and inspect.ismodule(value):
+                inner = value.__name__.removeprefix("bregjax.")
+                assert inner in modules | {"metrics", "objectives"} | LATER, inner
+
+
+# What the package shows once it has been imported by its name.
+LATER = {"datasets", "extend", "plotting"}
+
+
+def test_every_family_is_a_family():
+    shown = [getattr(bregjax, name) for name in dir(bregjax)]
+    families = [v for v in shown if inspect.isclass(v) and hasattr(v, "log_partition")]
+    assert len(families) > 15
+    assert all(issubclass(family, bregjax.Family) for family in families)

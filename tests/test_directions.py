@@ -133,7 +133,7 @@ def test_two_clusters_far_from_each_other_in_float32(dtype):
             assert abs(costs[k] - exact) <= bound * exact
 
 
-def test_gradients_at_the_centre_and_between_equal_means(x64):
+def test_gradients_at_the_center_and_between_equal_means(x64):
     f = SphereEntropy()
     np.testing.assert_allclose(f.gradient(np.zeros(4)), 0)
     hessian = jax.hessian(lambda d: f.remainder(jnp.zeros(4), d))(jnp.zeros(4))

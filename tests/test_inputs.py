@@ -277,7 +277,7 @@ def test_cuts_by_arrays():
 
 
 @pytest.mark.parametrize("kind", [bj.adding, bj.mixing, bj.pseudo_count])
-def test_a_centre_of_plain_numbers_is_none_for_gaussians(kind):
+def test_a_center_of_plain_numbers_is_none_for_gaussians(kind):
     with pytest.raises(TypeError, match="`center` must be Moments.*; got an array"):
         bj.agglomerate(X, family="gaussian", smoothing=kind(np.ones(2), 0.5))
 

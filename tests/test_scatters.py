@@ -363,7 +363,7 @@ def test_maps_act_on_scatters_as_on_statistics(spread, number, rng, x64):
         assert relative(found.scatter[i, column], scatter) < 2e-14
 
 
-def test_centres_of_another_form_are_refused():
+def test_centers_of_another_form_are_refused():
     smoothing = mixing(np.ones(2), 0.1)
     with pytest.raises(TypeError, match="`center` must be a pair of arrays"):
         smoothing(Gamma(2).leaf_statistics(jnp.ones((3, 2))), jnp.ones(3))

@@ -203,13 +203,13 @@ def test_errors(call, message):
         call()
 
 
-def test_gaussian_centres_must_be_moments(rng):
+def test_gaussian_centers_must_be_moments(rng):
     x = rng.normal(size=(4, 2))
     with pytest.raises(TypeError, match="`center` must be Moments"):
         agglomerate(x, family="gaussian", smoothing=mixing(np.ones(2), 0.1))
 
 
-def test_gaussian_centres_must_be_of_the_familys_form(rng):
+def test_gaussian_centers_must_be_of_the_familys_form(rng):
     x = rng.normal(size=(4, 2))
     center = Moments(jnp.zeros(2), jnp.ones(()), "spherical")
     with pytest.raises(ValueError, match="must be full moments"):
@@ -265,7 +265,7 @@ CATEGORICAL = ExponentialFamily(jax.scipy.special.logsumexp, identity, np.zeros(
         ("poisson", COUNTS, [np.nan, 1.0], "`center` must be finite"),
     ],
 )
-def test_centres_outside_the_mean_domain_are_refused(make, family, x, center, message):
+def test_centers_outside_the_mean_domain_are_refused(make, family, x, center, message):
     smoothing = make(_numbers(center), 0.01)
     with pytest.raises(ValueError, match=message) as error:
         agglomerate(np.asarray(x, float), family=family, smoothing=smoothing)
@@ -299,7 +299,7 @@ def test_centres_outside_the_mean_domain_are_refused(make, family, x, center, me
         ),
     ],
 )
-def test_centres_on_the_boundary_are_refused(make, family, x, center, message):
+def test_centers_on_the_boundary_are_refused(make, family, x, center, message):
     """Theorem 5.2: rows on the center's face would stay on the boundary."""
     smoothing = make(_numbers(center), 0.01)
     with pytest.raises(ValueError, match=message) as error:
@@ -320,7 +320,7 @@ def test_the_sum_is_named_only_where_it_must_be_1():
 
 
 @pytest.mark.slow
-def test_a_centre_off_the_hull_of_any_psi_is_refused():
+def test_a_center_off_the_hull_of_any_psi_is_refused():
     smoothing = pseudo_count(np.ones(3), 1.0)
     with pytest.raises(ValueError, match="Divide it by its sum"):
         agglomerate(PROPORTIONS, family=CATEGORICAL, smoothing=smoothing)
@@ -359,12 +359,12 @@ def test_directions_that_lead_out_of_the_mean_domain_are_refused(family, x, cent
         ),
     ],
 )
-def test_centres_inside_pass(family, x, smoothing):
+def test_centers_inside_pass(family, x, smoothing):
     x = np.asarray(x, float)
     assert agglomerate(x, family=family, smoothing=smoothing).merge_costs.sum() > 0
 
 
-def test_a_centre_is_checked_beside_traced_weights():
+def test_a_center_is_checked_beside_traced_weights():
     def cost(center):
         call = lambda w: agglomerate(
             PROPORTIONS, family="multinomial", smoothing=mixing(center, 0.1), weights=w
