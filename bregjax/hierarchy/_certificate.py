@@ -180,7 +180,7 @@ _PairsOf = Callable[..., Iterator["_Pairs"]]
 
 
 class _Pairs(NamedTuple):
-    """Pairs that coexist: nodes, the dearest merge of that time, and their costs."""
+    """Pairs of nodes that coexist, the greatest merge cost of that time, and costs."""
 
     first: np.ndarray
     second: np.ndarray

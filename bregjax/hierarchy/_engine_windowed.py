@@ -1,4 +1,7 @@
-"""The engine for many points: exact greedy in fat rounds, memory linear in them."""
+"""The windowed engine: greedy's tree in rounds of many merges, in O(m n) memory.
+
+`_windowed/` has its three layers and `docs/windowed.md` an example with numbers.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,16 +29,16 @@ class WindowedInfo:
 
     Attributes:
         duplicates: Merges of equal points, made before all others.
-        windows: Windows of merges that were made.
-        rounds: Rounds of simultaneous merges in them, and in those undone.
-        searches: Rows compared with all clusters: at the start, when newly merged, and
-            again when their nearest had gone.
-        rescans: The last kind of these.
-        failed_checks: Windows undone, because greedy would have merged otherwise.
+        windows: Windows whose merges were kept.
+        rounds: Rounds of simultaneous merges, in windows kept or undone.
+        searches: Rows compared with all clusters: at the start, when a cluster is born,
+            and again when all nearest that it knew have merged.
+        rescans: Searches of this last kind.
+        failed_checks: Windows undone because greedy would have merged otherwise.
         long_windows: Windows undone because their rounds did not end.
-        overflows: Windows undone for want of room.
-        single_steps: Merges made one at a time, where windows of a few failed.
-        by_matrix: Merges made over a cached matrix of costs, the last ones.
+        overflows: Windows undone because there was no room for their unions.
+        single_steps: Merges made one at a time, where even small windows failed.
+        by_matrix: Merges made over a cached matrix of costs, always the last ones.
     """
 
     duplicates: int = 0
@@ -61,52 +64,48 @@ def windowed(
     screen: Screen | None = None,
     host: HostModel | None = None,
 ) -> tuple[np.ndarray, np.ndarray, WindowedInfo]:
-    """Exact greedy agglomeration, many merges a round.
+    """Agglomerate as greedy does, many merges a round.
 
     A window takes a threshold on costs and merges, round by round, all pairs within it
-    in which each is the other's nearest. That is what one merge at a time would give
-    if costs were reducible; where they aren't, it nearly always is. So each window is
-    checked against greedy's own order of its merges (`_windowed/windows/check.py`), and
-    undone and tried smaller, at last one merge at a time, if it isn't what greedy does.
-    Costs that are reducible (squared distances: the union of two clusters, each the
-    other's nearest, is no nearer to a third than they were) need no check.
+    in which each is the other's nearest. If costs are reducible (the union of two
+    clusters, each the other's nearest, is no nearer to a third than both were), as
+    squared distances are, one merge at a time makes the same merges. Otherwise it
+    nearly always does. So each window is checked against the order in which greedy
+    makes its merges. If they are not greedy's, the window is undone and made smaller,
+    at last one merge at a time.
 
-    Where windows fail again and again, because unions come nearer to others than their
-    parts were, the clusters that are left go to the matrix engine, if a matrix of their
-    costs fits into memory and none of these is as small as its rounding
-    (`_windowed/fallbacks/cached.py`). Otherwise merges are made one at a time by one
-    program (`_windowed/fallbacks/program.py`), each at the cost of a row of bounds or
-    two, and fewer windows are tried.
+    Where windows fail again and again, the clusters that are left go to the matrix
+    engine, if a matrix of their costs fits into memory and no cost is as small as its
+    rounding. Otherwise merges are made one at a time by one program, each at the cost
+    of a row of bounds or two, and fewer windows are tried.
 
-    Pairs are screened by lower bounds, `model.screen`; `merge_cost`, the robust
-    form, decides among all that are left.
+    Pairs are screened by lower bounds; `merge_cost` decides among those that are left.
 
-    Time: about 2.5 m² bounds, O(m) costs; where windows fail that of "matrix" on top,
-    over the clusters that are left, and at most about half as much for what was undone.
-    Memory: O(m n); with k clusters that are handed over k² numbers on top, where they
-    fit. The loop runs on the host; what is O(m) happens there, the rest in a few
-    compiled programs whose shapes depend on the size class of m alone (of those handed
-    over: on theirs, two an octave).
+    Time: about 2.5 m² bounds and O(m) costs. Where windows fail, that of "matrix" on
+    top, over the clusters that are left, and at most about half as much for what was
+    undone. Memory: O(m n); k² numbers on top for k clusters that go to the matrix
+    engine. What is O(m) happens on the host, all else in a few compiled programs whose
+    shapes depend on the size class of m alone (the matrix engine's: two an octave).
 
-    Ties: of pairs of equal cost the one with the least of certain fixed numbers, as
-    good as random, merges first; equal points before all others; of clusters handed
-    over the pair of the oldest. Deterministic.
+    Ties: equal points merge first. Of pairs of equal cost, the one of least key merges
+    first, a number that is as good as random but fixed; in the matrix engine the pair
+    of the oldest clusters. Deterministic.
 
     Args:
         model: The cluster model.
         leaves: States of leaves, `[m, ...]`, concrete; those past `num_points` are
             ignored.
-        num_points: How many of them are points, at least 1.
+        num_points: Number of points, at least 1.
         labels: Numbers of points, `[num_points]`, equal only where points are equal
             and cost 0 to merge.
-        report: Is called with the number of merges made so far, from time to time.
-        mesh: Devices to deal the clusters out to.
-        screen: Lower bounds of costs, those of the model if None.
+        report: Called with the number of merges made so far, from time to time.
+        mesh: Devices to deal the clusters out to; the default one if None.
+        screen: Lower bounds of costs; those of the model if None.
         host: Finds costs and unions, where they are solved for; the model if None.
 
     Returns:
-        Children `[num_points − 1, 2]`, int32; costs of the merges in the robust form,
-        `[num_points − 1]`, those `replay` gives up to rounding; and what was done.
+        Children `[num_points − 1, 2]`, int32; merge costs by `merge_cost`,
+        `[num_points − 1]`, which `replay` gives up to rounding; and what was done.
     """
     bounds = kernels.screen(model, leaves) if screen is None else screen
     store = Store(model, bounds, leaves, num_points, Placement(mesh), host)
@@ -176,7 +175,7 @@ class _Run:
                 continue
             bounds = np.sort(clusters.bound[clusters.active])
             self._merge_window(bounds[int(pace.share * len(bounds))])
-        # Costs that could not be had were searched with as the largest number.
+        # Costs that could not be computed were replaced by the largest number.
         self.costs[self.costs >= np.finfo(clusters.store.dtype).max] = np.nan
         self.info.searches = clusters.searches
         self.info.rescans = clusters.rescans
@@ -187,7 +186,7 @@ class _Run:
         return self._num_points - self._made
 
     def _merge_window(self, threshold: float) -> None:
-        """Merge by a window within a threshold, or what can be made of it."""
+        """Merge by a window; if it fails by a smaller one, or one merge at a time."""
         info, pace, clusters = self.info, self._pace, self.clusters
         searches = clusters.searches
         window = merge_window(clusters, threshold, reducible=self._reducible)

@@ -150,7 +150,7 @@ class Block:
 
 
 def _where(true: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """As np.nonzero of a matrix, faster where few are true."""
+    """Return np.nonzero of a matrix, in less time where few are true."""
     return np.divmod(np.flatnonzero(true), true.shape[1])
 
 

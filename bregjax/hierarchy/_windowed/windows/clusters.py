@@ -49,7 +49,10 @@ class Clusters(Protocol):
     def merge(
         self, first: np.ndarray, second: np.ndarray, threshold: float
     ) -> np.ndarray:
-        """Replace pairs by their unions; refresh; return the slots of the unions."""
+        """Replace pairs by their unions; return the slots of these.
+
+        What `refresh` does may be done in the same calls, which takes less time.
+        """
         ...
 
     def keys(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:

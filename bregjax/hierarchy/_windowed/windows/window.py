@@ -74,8 +74,8 @@ def _by_rounds(
     The verdict is GREEDY, subject to the check, if no pair within it is left.
     """
     rounds: list[Merges] = []
-    clusters.refresh(threshold)
     while True:
+        clusters.refresh(threshold)
         first, second, cost, key, mutual = clusters.mutual(threshold)
         if not len(first):
             return Verdict.GREEDY if rounds else Verdict.EMPTY, rounds
@@ -86,4 +86,3 @@ def _by_rounds(
         union = clusters.merge(first, second, threshold)
         which = np.full(len(union), len(rounds) + 1)
         rounds.append(Merges(first, second, union, cost, key, which, mutual))
-        clusters.refresh(threshold)
