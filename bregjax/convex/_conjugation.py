@@ -163,7 +163,9 @@ def _solve_jvp(call: _Call, options: Options, primals, tangents):
     θ' = (∇²f)⁺ (y' − ∂_p∇f p'),   value' = <θ, y'> − ∂_p f p'.
 
     θ on the right is the output of `_solve`, so a second derivative goes through this
-    rule again. Start and warm start have no influence.
+    rule again. Start and warm start have no influence. For f = p e^θ at y = 2 and
+    p = 1, where θ = log 2: by y the derivatives θ' = ½ and value' = log 2, by p −1 and
+    −2, as of f* = y log(y / p) − y.
     """
     start, warm, y, parameters = primals
     _, _, y_dot, parameters_dot = tangents

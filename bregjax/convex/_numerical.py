@@ -111,7 +111,9 @@ class NumericalConjugate(ConvexFunction):
         """∇f*(y) − ∇f*(y + δ), refined by one Newton step on differences of ∇f.
 
         The difference of two maximisers has lost its digits where δ is small; the
-        residual of the equation that this difference solves has not.
+        residual of the equation that this difference solves has not. For f = exp,
+        y = 1 and δ = 1e-14 the maximisers are 0 and 1e-14 with an error of 1e-16, which
+        leaves two digits; the step on 1 + δ = exp(s), as δ − expm1(s), restores all.
         """
         origin, step = end.maximiser, start.maximiser - end.maximiser
         residual = -delta - self.function.gradient_difference(origin, step)

@@ -6,6 +6,10 @@ point, the direction from there, `_assess` whether to stop, and the length of th
 
 The last iterations do not move the point: they measure the Hessian again at points a
 few roundings away, for `acceptance.py`.
+
+For f = log(1 + e^θ) and y = 0.9, from 0 in float64: θ is 1.6, 2.0864, 2.1925, 2.1972
+and then log 9, and λ² at these points is 0.033, 0.0011, 2.0e-6, 6.9e-12 and 8.6e-23. A
+sixth step leaves 1.4e-31, which is rounding: the reason to stop is AT_FLOOR.
 """
 
 import enum

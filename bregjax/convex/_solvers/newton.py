@@ -1,4 +1,9 @@
-"""Conjugate by a damped Newton method on the dense Hessian: the answer and its code."""
+"""Conjugate by a damped Newton method on the dense Hessian: the answer and its code.
+
+For f = log(1 + e^θ), of mean domain (0, 1): y = 0.9 is CONVERGED, with f* = −0.325083;
+y = 0 is BOUNDARY, with f* = 0 from iterates that drift to θ = −110; y = 1.2 is OUTSIDE,
+with f* = +∞.
+"""
 
 import jax.numpy as jnp
 
