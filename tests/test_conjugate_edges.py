@@ -176,7 +176,7 @@ def test_one_guarded_coordinate(logarithm, outside, x64):
 def test_digits_that_the_derivative_loses_are_no_reason_to_stall(x64):
     """f′ as written has lost 8 digits next to 0, and the value none."""
     point = [(0.0029343694,), (1e-5,), (0.3,)]
-    assert not sweep([families.CENTRED_EXPONENTIAL], point, x64, separable=True)
+    assert not sweep([families.CENTERED_EXPONENTIAL], point, x64, separable=True)
 
 
 SLOW = {

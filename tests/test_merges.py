@@ -10,8 +10,7 @@ from family_cases import FAMILIES, smoothed_leaves
 from trees import chain, leaf_sets, random_tree
 
 from bregjax import Problem
-from bregjax.clusters import ClusterModel, Merges
-from bregjax.families import NaturalModel
+from bregjax.clusters import ClusterModel, Merges, NaturalModel
 from bregjax.hierarchy import agglomerate, replay
 
 M, D = 7, 2

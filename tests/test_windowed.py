@@ -16,8 +16,8 @@ from bregjax.hierarchy._engine_windowed import windowed
 from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
 from bregjax.hierarchy._windowed.store import kernels
 from bregjax.hierarchy._windowed.store.store import Store
-from bregjax.hierarchy._windowed.windows.schedule import Merges, schedule
-from bregjax.hierarchy._windowed.windows.window import Verdict, merge_window
+from bregjax.hierarchy._windowed.windows.schedule import WindowMerges, schedule
+from bregjax.hierarchy._windowed.windows.window import Ending, merge_window
 from bregjax.smoothing import blur
 
 M = 48  # one size for all small cases: they share what compiles
@@ -154,7 +154,7 @@ def test_a_window_that_greedy_would_not_have_made(x64):
     made = {"".join(sorted(members[union])) for union in merges.union}
     assert {"YZ", "ABU"} <= made
     assert np.all(merges.cost <= 15.31)
-    assert window.verdict is Verdict.NOT_GREEDY
+    assert window.ending is Ending.NOT_GREEDY
     assert np.isfinite(window.intruder)
     assert clusters.store.used == 6
     np.testing.assert_array_equal(clusters.active, np.arange(6))
@@ -170,7 +170,7 @@ def test_a_window_that_greedy_makes_too(x64, rng):
     clusters = Neighbours.of(Store(model, kernels.screen(model, leaves), leaves, M))
     clusters.search()
     window = merge_window(clusters, np.median(clusters.bound[:M]))
-    assert window.verdict is Verdict.GREEDY
+    assert window.ending is Ending.GREEDY
     assert window.intruder == np.inf
     merges = window.merges
     assert len(merges.cost) > 5
@@ -191,7 +191,7 @@ def test_the_schedule_takes_the_first_that_can_be_made():
     union, cost = np.array([6, 7, 8]), np.array([3.0, 2.0, 1.0])
     keys = np.zeros(3, np.uint32)
     rounds, mutual = np.array([1, 1, 2]), np.ones(3, bool)
-    merges = Merges(first, second, union, cost, keys, rounds, mutual)
+    merges = WindowMerges(first, second, union, cost, keys, rounds, mutual)
     order = schedule(merges)
     assert order.tolist() == [1, 0, 2]
     keys = np.array([5, 9, 1], np.uint32)

@@ -15,7 +15,7 @@ from test_architecture import PACKAGE, imports
 from bregjax.hierarchy._windowed.store.query import pairs_among, pairs_within
 from bregjax.hierarchy._windowed.store.store import Store
 from bregjax.hierarchy._windowed.windows.pace import Pace
-from bregjax.hierarchy._windowed.windows.window import Verdict, merge_window
+from bregjax.hierarchy._windowed.windows.window import Ending, merge_window
 
 HOME = "bregjax.hierarchy._windowed"
 # A layer imports from itself and those before it; fallbacks see the first two.
@@ -77,7 +77,7 @@ def gaussians(rng, m, dim):
 
 
 def test_a_window_is_greedy_s_or_undone():
-    verdicts = {Verdict.GREEDY: 0, Verdict.NOT_GREEDY: 0}
+    verdicts = {Ending.GREEDY: 0, Ending.NOT_GREEDY: 0}
     late = 0
     for seed in range(120):
         sums = gaussians(np.random.default_rng(seed), 48, 1 + seed % 4)
@@ -85,19 +85,19 @@ def test_a_window_is_greedy_s_or_undone():
         threshold = np.quantile(clusters.nearest()[2], 0.8)
         expected = greedy(CostTable(sums, gaussian_cost), threshold)
         window = merge_window(clusters, threshold)
-        verdicts[window.verdict] += 1
-        if window.verdict is Verdict.NOT_GREEDY:
+        verdicts[window.ending] += 1
+        if window.ending is Ending.NOT_GREEDY:
             assert np.count_nonzero(clusters.alive) == len(clusters.members) == 48
             # Greedy's merges up to the intruder's cost are not in question.
             lower = np.nextafter(window.intruder, -np.inf)
             expected = greedy(CostTable(sums, gaussian_cost), lower)
             window = merge_window(clusters, lower)
-            if window.verdict is not Verdict.GREEDY:
+            if window.ending is not Ending.GREEDY:
                 continue
         assert [clusters.members[u] for u in window.merges.union] == expected
         late += np.any(np.diff(window.merges.cost) < 0)
-    assert verdicts[Verdict.GREEDY] > 50
-    assert verdicts[Verdict.NOT_GREEDY] > 5
+    assert verdicts[Ending.GREEDY] > 50
+    assert verdicts[Ending.NOT_GREEDY] > 5
     assert late > 5
 
 
@@ -105,7 +105,7 @@ def test_a_threshold_below_all_costs_makes_nothing():
     window = merge_window(
         CostTable(of_counts(np.array([[1.0], [2.0]])), poisson_cost), 1e-9
     )
-    assert window.verdict is Verdict.EMPTY
+    assert window.ending is Ending.EMPTY
     assert window.rounds == 0
 
 
@@ -113,7 +113,7 @@ def test_without_room_nothing_is_made():
     clusters = CostTable(of_counts(np.arange(1.0, 9.0)[:, None]), poisson_cost)
     clusters.members += [frozenset()] * 7
     window = merge_window(clusters, 1.0)
-    assert window.verdict is Verdict.NO_ROOM
+    assert window.ending is Ending.NO_ROOM
     assert len(clusters.members) == 15
     assert np.count_nonzero(clusters.alive) == 8
 

@@ -11,7 +11,7 @@ from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
 from bregjax.hierarchy._windowed.store.store import Store
 from bregjax.hierarchy._windowed.windows.lives import Lives
 from bregjax.hierarchy._windowed.windows.pace import Pace
-from bregjax.hierarchy._windowed.windows.window import Verdict, merge_window
+from bregjax.hierarchy._windowed.windows.window import Ending, merge_window
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "windowed.md").read_text("utf-8")
@@ -107,7 +107,7 @@ def test_the_window(kind, clusters):
     if kind == "table":
         clusters = CostTable(of_counts(X), poisson_cost)
     window = merge_window(clusters, threshold + 1e-9)
-    assert window.verdict is Verdict.GREEDY
+    assert window.ending is Ending.GREEDY
     merges, words = window.merges, names_of(window.merges, 8)
     order = np.argsort(merges.union)
     pairs = [
@@ -175,7 +175,7 @@ def test_a_window_that_is_undone():
     names = "ABUVYZ"
     clusters = CostTable(sums, gaussian_cost)
     window = merge_window(clusters, 15.31)
-    assert window.verdict is Verdict.NOT_GREEDY
+    assert window.ending is Ending.NOT_GREEDY
     merges = window.merges
     words = dict(enumerate(names))
     for first, second, union in sorted(
@@ -196,5 +196,5 @@ def test_a_window_that_is_undone():
     u, v = (np.array([names.index(k)]) for k in "UV")
     assert clusters.costs(u, v)[0] == window.intruder
     again = merge_window(clusters, np.nextafter(window.intruder, 0))
-    assert again.verdict is Verdict.GREEDY
+    assert again.ending is Ending.GREEDY
     assert np.sum(again.merges.cost < window.intruder) == len(again.merges.cost) == 1

@@ -18,7 +18,7 @@ from bregjax.hierarchy._windowed.store import kernels
 from bregjax.hierarchy._windowed.store.placement import Placement
 from bregjax.hierarchy._windowed.store.store import Store
 from bregjax.hierarchy._windowed.windows.pace import Pace
-from bregjax.hierarchy._windowed.windows.window import Verdict, merge_window
+from bregjax.hierarchy._windowed.windows.window import Ending, merge_window
 
 __all__ = ["WindowedInfo", "windowed"]
 
@@ -28,7 +28,7 @@ class WindowedInfo:
     """What the windowed engine did.
 
     Attributes:
-        duplicates: Merges of equal points, made before all others.
+        duplicates: WindowMerges of equal points, made before all others.
         windows: Windows whose merges were kept.
         rounds: Rounds of simultaneous merges, in windows kept or undone.
         searches: Rows compared with all clusters: at the start, when a cluster is born,
@@ -192,20 +192,20 @@ class _Run:
         window = merge_window(clusters, threshold, reducible=self._reducible)
         info.rounds += window.rounds
         merges = window.merges
-        if window.verdict is Verdict.GREEDY:
+        if window.ending is Ending.GREEDY:
             self._commit(merges.first, merges.second, merges.union, merges.cost)
             info.windows += 1
             pace.greedy()
-        elif window.verdict is Verdict.NO_ROOM:
+        elif window.ending is Ending.NO_ROOM:
             info.overflows += 1
             if pace.is_smallest:
                 self._merge_singly(1)
             pace.no_room()
-        elif window.verdict is Verdict.LONG:
+        elif window.ending is Ending.LONG:
             info.long_windows += 1
             pace.undone(clusters.searches - searches, clusters.store.screen_dtype)
             self._step_back(1, 0)
-        elif window.verdict is Verdict.NOT_GREEDY:
+        elif window.ending is Ending.NOT_GREEDY:
             info.failed_checks += 1
             pace.undone(clusters.searches - searches, clusters.store.screen_dtype)
             lower = np.nextafter(window.intruder, -np.inf)

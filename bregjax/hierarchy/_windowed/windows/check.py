@@ -31,14 +31,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bregjax.hierarchy._windowed.windows.clusters import Clusters, Costs
+from bregjax.hierarchy._windowed.windows.clusters import Costs, LivingClusters
 from bregjax.hierarchy._windowed.windows.lives import Lives
-from bregjax.hierarchy._windowed.windows.schedule import Merges
+from bregjax.hierarchy._windowed.windows.schedule import WindowMerges
 
 __all__ = ["least_intruder"]
 
 
-def least_intruder(merges: Merges, clusters: Clusters) -> float:
+def least_intruder(merges: WindowMerges, clusters: LivingClusters) -> float:
     """Return the least cost of a pair that comes before a step at which it lives.
 
     inf if there is none: then the merges are greedy's. Otherwise those of a threshold
@@ -86,7 +86,7 @@ class _Window:
     late: np.ndarray
 
     @classmethod
-    def of(cls, merges: Merges, size: int) -> "_Window":
+    def of(cls, merges: WindowMerges, size: int) -> "_Window":
         """Return what became of the clusters in `size` slots."""
         step = np.arange(1, len(merges.cost) + 1)
         birth, born, merge = np.zeros((3, size), np.int64)
@@ -102,7 +102,7 @@ class _Window:
             late[part] = (lives.rank(birth[part], step) > own) | ~merges.mutual
         return cls(lives, born, died, merge, late)
 
-    def by_death(self, merges: Merges) -> np.ndarray:
+    def by_death(self, merges: WindowMerges) -> np.ndarray:
         """Return slots of clusters born or merged in the window, by death, last first.
 
         Of those that a cluster coexists with the last stands nearer to the front so.
@@ -134,7 +134,7 @@ class _Window:
         return self.lives.cost[self.rank_of(u, v)]
 
 
-def _least_before(window: _Window, clusters: Clusters, found: Costs) -> float:
+def _least_before(window: _Window, clusters: LivingClusters, found: Costs) -> float:
     """Least cost of pairs that come before the greatest merge while both live."""
     least = np.inf
     for u, v, cost in found:

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Clusters"]
+__all__ = ["LivingClusters"]
 
 Among = np.ndarray | Callable[[np.ndarray], np.ndarray]
 LimitOf = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -13,7 +13,7 @@ Costs = Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]
 NextPairs = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-class Clusters(Protocol):
+class LivingClusters(Protocol):
     """Living clusters in slots, which merge and can be restored.
 
     `Neighbours` is one; so is a table of costs (`tests/test_windowed_windows.py`).

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Merges", "schedule"]
+__all__ = ["WindowMerges", "schedule"]
 
 
-class Merges(NamedTuple):
+class WindowMerges(NamedTuple):
     """Merges by slots of the two parts and the union, with costs and keys, `[w]`.
 
     Attributes:
@@ -30,23 +30,23 @@ class Merges(NamedTuple):
     mutual: np.ndarray
 
     @classmethod
-    def none(cls) -> "Merges":
+    def none(cls) -> "WindowMerges":
         """Return no merges."""
         slots = np.zeros(0, np.int64)
         keys, no = np.zeros(0, np.uint32), np.zeros(0, bool)
         return cls(slots, slots, slots, np.zeros(0), keys, slots, no)
 
     @classmethod
-    def joined(cls, parts: "list[Merges]") -> "Merges":
+    def joined(cls, parts: "list[WindowMerges]") -> "WindowMerges":
         """Return the merges of all parts, in turn."""
         return cls(*(np.concatenate(field) for field in zip(*parts, strict=True)))
 
-    def ordered(self, order: np.ndarray) -> "Merges":
+    def ordered(self, order: np.ndarray) -> "WindowMerges":
         """Return the merges in an order."""
-        return Merges(*(field[order] for field in self))
+        return WindowMerges(*(field[order] for field in self))
 
 
-def schedule(merges: Merges) -> np.ndarray:
+def schedule(merges: WindowMerges) -> np.ndarray:
     """Order merges: next is always the first by cost and key whose parts exist.
 
     That is the order by cost and key, unless a union costs less than a part did.

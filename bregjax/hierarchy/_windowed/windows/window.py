@@ -6,17 +6,17 @@ from typing import NamedTuple
 import numpy as np
 
 from bregjax.hierarchy._windowed.windows.check import least_intruder
-from bregjax.hierarchy._windowed.windows.clusters import Clusters
-from bregjax.hierarchy._windowed.windows.schedule import Merges, schedule
+from bregjax.hierarchy._windowed.windows.clusters import LivingClusters
+from bregjax.hierarchy._windowed.windows.schedule import WindowMerges, schedule
 
-__all__ = ["Verdict", "Window", "merge_window"]
+__all__ = ["Ending", "Window", "merge_window"]
 
 # A window of so many rounds, several times what windows take, is given up: unions come
 # ever nearer to the rest, which one merge at a time makes in less time.
 _MANY_ROUNDS = 24
 
 
-class Verdict(enum.Enum):
+class Ending(enum.Enum):
     """What became of a window: only what is greedy's, or nothing, is kept."""
 
     GREEDY = "its merges are those that greedy makes"
@@ -30,20 +30,20 @@ class Window(NamedTuple):
     """A window of merges.
 
     Attributes:
-        verdict: What became of it.
+        ending: What became of it.
         merges: Its merges, in the order that greedy makes them if they are greedy's.
         rounds: How many rounds it took.
         intruder: Least cost of a pair that comes before a step at which it lives.
     """
 
-    verdict: Verdict
-    merges: Merges
+    ending: Ending
+    merges: WindowMerges
     rounds: int
     intruder: float = np.inf
 
 
 def merge_window(
-    clusters: Clusters, threshold: float, *, reducible: bool = False
+    clusters: LivingClusters, threshold: float, *, reducible: bool = False
 ) -> Window:
     """Merge all that greedy merges before its least cost exceeds a threshold.
 
@@ -55,34 +55,34 @@ def merge_window(
         reducible: Whether costs are, so that merges need no check.
     """
     before = clusters.snapshot()
-    verdict, rounds = _by_rounds(clusters, threshold, limited=not reducible)
-    merges, intruder = Merges.joined([Merges.none(), *rounds]), np.inf
-    if verdict is Verdict.GREEDY:
+    ending, rounds = _by_rounds(clusters, threshold, limited=not reducible)
+    merges, intruder = WindowMerges.joined([WindowMerges.none(), *rounds]), np.inf
+    if ending is Ending.GREEDY:
         merges = merges.ordered(schedule(merges))
         intruder = np.inf if reducible else least_intruder(merges, clusters)
-        verdict = verdict if intruder == np.inf else Verdict.NOT_GREEDY
-    if verdict not in (Verdict.GREEDY, Verdict.EMPTY):
+        ending = ending if intruder == np.inf else Ending.NOT_GREEDY
+    if ending not in (Ending.GREEDY, Ending.EMPTY):
         clusters.restore(before)
-    return Window(verdict, merges, len(rounds), intruder)
+    return Window(ending, merges, len(rounds), intruder)
 
 
 def _by_rounds(
-    clusters: Clusters, threshold: float, *, limited: bool
-) -> tuple[Verdict, list[Merges]]:
+    clusters: LivingClusters, threshold: float, *, limited: bool
+) -> tuple[Ending, list[WindowMerges]]:
     """Merge round by round all pairs within a threshold, each the other's nearest.
 
-    The verdict is GREEDY, subject to the check, if no pair within it is left.
+    The ending is GREEDY, subject to the check, if no pair within it is left.
     """
-    rounds: list[Merges] = []
+    rounds: list[WindowMerges] = []
     while True:
         clusters.refresh(threshold)
         first, second, cost, key, mutual = clusters.mutual(threshold)
         if not len(first):
-            return Verdict.GREEDY if rounds else Verdict.EMPTY, rounds
+            return Ending.GREEDY if rounds else Ending.EMPTY, rounds
         if limited and len(rounds) > _MANY_ROUNDS:
-            return Verdict.LONG, rounds
+            return Ending.LONG, rounds
         if len(first) > clusters.room:
-            return Verdict.NO_ROOM, rounds
+            return Ending.NO_ROOM, rounds
         union = clusters.merge(first, second, threshold)
         which = np.full(len(union), len(rounds) + 1)
-        rounds.append(Merges(first, second, union, cost, key, which, mutual))
+        rounds.append(WindowMerges(first, second, union, cost, key, which, mutual))
