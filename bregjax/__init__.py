@@ -14,7 +14,6 @@ changes no setting of JAX.
 
 from importlib.metadata import version as _version
 
-from bregjax._divergences import bregman_divergence as bregman_divergence
 from bregjax._features import dendrogram_features as dendrogram_features
 from bregjax._features import soft_assignments as soft_assignments
 from bregjax._problem import Problem as Problem
@@ -24,6 +23,7 @@ from bregjax._support import support_values as support_values
 from bregjax._tuning import tune_smoothing as tune_smoothing
 from bregjax.convex import conjugate as conjugate
 from bregjax.convex import directional_derivative as directional_derivative
+from bregjax.divergences import bregman_divergence as bregman_divergence
 from bregjax.families import Bernoulli as Bernoulli
 from bregjax.families import Beta as Beta
 from bregjax.families import Categorical as Categorical

@@ -7,7 +7,7 @@ where it is unique and asked for, the maximiser.
 import mpmath as mp
 import numpy as np
 
-mp.mp.dps = 40
+mp.mp.dps = max(mp.mp.dps, 40)  # of whichever module asks for most
 
 EDGES = [(i, (i + 1) % 5) for i in range(5)]
 STATES = np.array([[(s >> i) & 1 for i in range(5)] for s in range(32)])

@@ -14,7 +14,7 @@ import mpmath as mp
 import numpy as np
 from own_potentials import truncated_poisson
 
-mp.mp.dps = 40
+mp.mp.dps = max(mp.mp.dps, 40)  # of whichever module asks for most
 INF = mp.inf
 
 

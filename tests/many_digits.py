@@ -5,7 +5,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 
-mp.mp.dps = 60
+mp.mp.dps = max(mp.mp.dps, 60)  # of whichever module asks for most
 
 
 def mp_cost(value, w_a, w_b, a: list[Any], b: list[Any]):

@@ -14,6 +14,7 @@ from many_digits import digits, exact_cost, mp_cost, mp_entropy, mp_truncated
 from own_potentials import identity
 
 from bregjax import Result
+from bregjax.clusters import NaturalModel
 from bregjax.families import (
     DiagonalGaussian,
     Exponential,
@@ -22,7 +23,6 @@ from bregjax.families import (
     Gaussian,
     InverseGaussian,
     IsotropicGaussian,
-    NaturalModel,
 )
 
 

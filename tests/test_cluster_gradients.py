@@ -12,13 +12,12 @@ from family_cases import (
 )
 from own_potentials import identity
 
-from bregjax.clusters import BregmanModel, Moments
+from bregjax.clusters import BregmanModel, Moments, NaturalModel
 from bregjax.families import (
     DiagonalGaussian,
     ExponentialFamily,
     Gaussian,
     IsotropicGaussian,
-    NaturalModel,
     Poisson,
     SphericalGaussian,
 )

@@ -32,11 +32,10 @@ from family_cases import (
 from own_potentials import identity
 
 from bregjax import Result
-from bregjax.clusters import BregmanModel, MeanState
+from bregjax.clusters import BregmanModel, MeanState, NaturalModel
 from bregjax.families import (
     ExponentialFamily,
     Multinomial,
-    NaturalModel,
     Poisson,
 )
 

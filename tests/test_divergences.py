@@ -9,13 +9,6 @@ import pytest
 from cases import CONVEX
 from scipy.optimize import minimize
 
-from bregjax._divergences import (
-    bregman_centroid,
-    bregman_divergence,
-    bregman_information,
-    gordon_divergence,
-    pairwise_bregman_divergence,
-)
 from bregjax.convex import (
     Burg,
     L1Norm,
@@ -26,6 +19,13 @@ from bregjax.convex import (
     NegativeLogDeterminant,
     SimplexEntropy,
     SquaredNorm,
+)
+from bregjax.divergences import (
+    bregman_centroid,
+    bregman_divergence,
+    bregman_information,
+    gordon_divergence,
+    pairwise_bregman_divergence,
 )
 
 NAMES = list(CONVEX)
@@ -267,7 +267,7 @@ def test_pairs(name, rng, x64, monkeypatch):
     values = pairwise_bregman_divergence(f, x, y)
     expected = bregman_divergence(f, x[:, None], y[None])
     _close(values, expected, x64, 10)
-    monkeypatch.setattr("bregjax._divergences._BLOCK_ENTRIES", 2 * y.size)
+    monkeypatch.setattr("bregjax.divergences._BLOCK_ENTRIES", 2 * y.size)
     _close(pairwise_bregman_divergence(f, x, y), values, x64)
 
 

@@ -15,7 +15,7 @@ from bregjax._numerics import (
     xlogx,
 )
 
-mpmath.mp.dps = 60
+mpmath.mp.dps = max(mpmath.mp.dps, 60)  # of whichever module asks for most
 
 
 def _kl(y, delta):

@@ -16,7 +16,7 @@ from bregjax.convex import (
     NegativeLogDeterminant,
 )
 
-mpmath.mp.dps = 50
+mpmath.mp.dps = max(mpmath.mp.dps, 50)  # of whichever module asks for most
 
 SMOOTH = [name for name in CONVEX if CONVEX[name].make().differentiable]
 STRICT = [name for name in SMOOTH if CONVEX[name].strict]
@@ -265,6 +265,14 @@ def test_default_remainder_on_both_sides_of_the_switch(size, rng, dtype):
     )
     bound = 1e-13 if dtype == np.float64 else 3e-5
     assert abs(value - exact) <= bound * exact
+
+
+def test_default_remainder_keeps_single_precision_in_64_bit_mode(x64):
+    point, step = jnp.ones(1, jnp.float32), jnp.full(1, 1e-3, jnp.float32)
+    value = bregman_remainder(lambda t: jnp.sum(jnp.exp(t)), point, step)
+    assert value.dtype == np.float32
+    exact = np.e * (np.expm1(1e-3) - 1e-3)
+    np.testing.assert_allclose(value, exact, rtol=1e-5)
 
 
 def test_default_remainder_takes_pytrees(x64):

@@ -32,9 +32,8 @@ def _shift(y: PyTree, step: Array, delta: PyTree) -> PyTree:
 
 
 def _inner(a: PyTree, b: PyTree) -> Array:
-    return jax.tree.reduce(
-        jnp.add, jax.tree.map(lambda u, v: jnp.sum(u * v), a, b), jnp.zeros(())
-    )
+    # Without a start of its own, which would be float64 beside float32 points.
+    return jax.tree.reduce(jnp.add, jax.tree.map(lambda u, v: jnp.sum(u * v), a, b))
 
 
 def _choose(

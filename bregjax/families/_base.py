@@ -318,7 +318,7 @@ def inner(statistics: PyTree, natural: PyTree) -> Array:
         return jnp.sum(t * jnp.where(idle, 0, theta))
 
     products = jax.tree.map(product, statistics, natural)
-    return sum(jax.tree.leaves(products), start=jnp.zeros(()))
+    return jax.tree.reduce(jnp.add, products)
 
 
 def _slope_by_first(

@@ -83,7 +83,7 @@ def gordon_divergence(
 
     Examples:
         >>> import jax.numpy as jnp
-        >>> from bregjax._divergences import gordon_divergence
+        >>> from bregjax.divergences import gordon_divergence
         >>> from bregjax.convex import SquaredNorm
         >>> x = jnp.array([1.0, 2.0])
         >>> print(gordon_divergence(SquaredNorm(), x, x))
@@ -125,7 +125,7 @@ def pairwise_bregman_divergence(
 
     Examples:
         >>> import jax.numpy as jnp
-        >>> from bregjax._divergences import pairwise_bregman_divergence
+        >>> from bregjax.divergences import pairwise_bregman_divergence
         >>> from bregjax.convex import SquaredNorm
         >>> x = jnp.array([[0.0], [1.0]])
         >>> print(pairwise_bregman_divergence(SquaredNorm(), x, x))
@@ -174,7 +174,7 @@ def bregman_centroid(
 
     Examples:
         >>> import jax.numpy as jnp
-        >>> from bregjax._divergences import bregman_centroid
+        >>> from bregjax.divergences import bregman_centroid
         >>> from bregjax.convex import NegativeEntropy
         >>> x = jnp.array([[1.0], [4.0]])
         >>> print(bregman_centroid(NegativeEntropy(), x))
@@ -215,7 +215,7 @@ def bregman_information(
 
     Examples:
         >>> import jax.numpy as jnp
-        >>> from bregjax._divergences import bregman_information
+        >>> from bregjax.divergences import bregman_information
         >>> from bregjax.convex import SquaredNorm
         >>> print(bregman_information(SquaredNorm(), jnp.array([[0.0], [4.0]])))
         4.0
