@@ -14,6 +14,7 @@ from bregjax.convex import (
     LogSumExp,
     NegativeEntropy,
     NegativeLogDeterminant,
+    bregman_remainder,
 )
 
 mpmath.mp.dps = max(mpmath.mp.dps, 50)  # of whichever module asks for most
