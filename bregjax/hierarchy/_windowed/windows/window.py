@@ -11,8 +11,10 @@ from bregjax.hierarchy._windowed.windows.schedule import WindowMerges, schedule
 
 __all__ = ["Ending", "Window", "merge_window"]
 
-# A window of so many rounds, several times what windows take, is given up: unions come
-# ever nearer to the rest, which one merge at a time makes in less time.
+# A window of more rounds is given up: unions come ever nearer to the rest, which one
+# merge at a time makes in less time. Windows that were greedy's took up to 7 at 10,000
+# rows. On the three sets of `pace` half takes 1.0, 0.8 and 0.9 of the time, double 1.0,
+# 1.4 and 1.0.
 _MANY_ROUNDS = 24
 
 
