@@ -6,6 +6,7 @@ import pathlib
 import jax
 import numpy as np
 import pytest
+from default_run import is_by_request
 
 # Most of the time goes into compiling. Workers, processes that tests start, and later
 # runs find on disk what has been compiled before; delete the folder at will.
@@ -25,6 +26,16 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # and 12,000 come to about 2 GB.
 _MAPS = pathlib.Path("/proc/self/maps")
 _MANY_MAPS = 12_000
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark as slow what the default run leaves out of a sweep."""
+    for item in items:
+        spec = getattr(item, "callspec", None)
+        name = getattr(item, "originalname", item.name)
+        if is_by_request(item.path.name, name, spec.id if spec else ""):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -223,7 +223,7 @@ def test_derivatives_of_remainders(name, rng, x64):
 def test_remainder_of_the_determinant_at_equal_eigenvalues(x64):
     # Second derivatives too: an eigendecomposition would divide by their gap.
     f, eye = NegativeLogDeterminant(), jnp.eye(2)
-    hessian = jax.hessian(lambda d: f.remainder(eye, d))(jnp.zeros((2, 2)))
+    hessian = jax.jit(jax.hessian(lambda d: f.remainder(eye, d)))(jnp.zeros((2, 2)))
     v = np.array([[1.0, 0.3], [0.3, -0.5]])
     quadratic = np.einsum("ij,ijkl,kl", v, hessian, v)
     assert quadratic == pytest.approx((v**2).sum(), rel=1e-12)

@@ -131,7 +131,7 @@ def test_gradient_of_the_log_probability(rng, x64):
         return sequence_log_prob(moved, tree, temperature=temperature)
 
     at = (jnp.asarray(x), jnp.asarray(0.6), jnp.asarray(0.9))
-    got = jax.grad(log_prob, (0, 1, 2))(*at)
+    got = jax.jit(jax.grad(log_prob, (0, 1, 2)))(*at)
     for k in range(3):
         along = lambda v, k=k: log_prob(*[v if i == k else at[i] for i in range(3)])
         np.testing.assert_allclose(

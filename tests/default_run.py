@@ -1,0 +1,246 @@
+"""What the default run takes of the expensive sweeps; `.ci/run` takes all of them.
+
+Most of a test's time goes into compiling: for each family, each shape, each precision.
+Of the sweeps named here the default run takes the cases whose names match, one or two
+of each kind. Of those with no pattern it takes none: tests that stay claim the same of
+fewer cases.
+"""
+
+from fnmatch import fnmatchcase
+
+from cases import CONVEX
+
+# By default single precision is for the files that are about digits.
+DIGITS = (
+    "test_conjugate.py",
+    "test_conjugate_edges.py",
+    "test_many_conjugates.py",
+    "test_numerics.py",
+    "test_plain_kinks.py",
+    "test_precision.py",
+    "test_proportions.py",
+    "test_remainder.py",
+)
+
+# Convex functions: one of each kind.
+FUNCTIONS = (
+    "*negative_entropy*",
+    "*log_sum_exp*",
+    "*mahalanobis*",
+    "*logistic*",
+    "*sphere_entropy*",
+    "*l1_norm*",
+    "*max_norm*",
+    "*simplex*",
+    "*log_det",
+    "*affine*",
+)
+
+DEFAULT = {
+    "test_cluster_models.py": {
+        "test_closed_conjugates_are_what_psi_alone_gives": ("poisson", "bernoulli"),
+        "test_closed_cluster_models_are_what_psi_alone_gives": ("poisson", "gaussian"),
+    },
+    "test_conjugate.py": {
+        "test_accuracy": (
+            "*Poisson*",
+            "*generic 50*",
+            "float64-Gaussian sd (1, 10, .01) mean 0-newton",
+        ),
+        "test_boundary_and_outside": ("float64-*Poisson*", "float64-*two zeros*"),
+    },
+    "test_conjugate_edges.py": {
+        "test_edges": (
+            "*negative binomials",
+            "float64-box, separable",
+            "float64-truncated exponential",
+        ),
+        "test_single_precision_says_what_it_cannot_tell": ("outside*",),
+        "test_one_guarded_coordinate": ("inf-_expm1", "nan-_log"),
+    },
+    "test_convex.py": {
+        "*": FUNCTIONS,
+        "test_numerical_conjugate_of_a_coupled_function": (),
+    },
+    "test_debug_nans.py": {
+        "test_strict_promotion_changes_nothing": ("gaussian", "own"),
+        "test_trees_features_and_certificates": (),
+    },
+    "test_directional.py": {
+        "test_undecided_raises_eagerly_and_is_nan_when_traced": (
+            "argsort",
+            "integer cast",
+            "while",
+        ),
+    },
+    "test_divergences.py": {
+        "*": FUNCTIONS,
+        "test_pairs": ("negative_entropy",),
+    },
+    "test_engines.py": {
+        "test_matrix_is_greedy": ("ward-*", "gaussian-*", "bernoulli-*"),
+        "test_one_and_two_points": ("*-gaussian", "*-poisson", "*-categorical"),
+    },
+    "test_families.py": {
+        "test_mean_is_the_expectation_of_the_statistic": (
+            "gaussian-*",
+            "poisson-float64",
+            "multinomial-float64",
+            "exponential-float64",
+            "truncated_poisson-float64",
+        ),
+    },
+    "test_many_conjugates.py": {
+        "test_values_are_right": ("float64-*", "float32-*-diagonal_gaussian"),
+    },
+    "test_objectives.py": {
+        "test_features_are_merge_costs": ("poisson",),
+        "test_a_cut_costs_what_its_clusters_do": ("poisson",),
+        "test_rows_on_the_boundary_have_derivatives": ("poisson",),
+        "test_float32": (),
+    },
+    "test_plain_kinks.py": {
+        "test_smooth_functions_keep_all_their_digits": (
+            "float64-logsumexp",
+            "float32-squared hinge",
+        ),
+        "test_costs_at_a_kink_are_those_of_the_definition": ("absolute", "largest"),
+    },
+    "test_precision.py": {
+        "test_float32_gives_the_tree_of_float64": ("glass-214-diagonal_gaussian-*",),
+        "test_bandwidths_far_above_the_spread": ("diagonal_gaussian",),
+    },
+    "test_problem.py": {
+        "test_one_gradient_is_that_by_each_argument": (
+            "gaussian",
+            "multinomial",
+            "poisson",
+        ),
+    },
+    "test_proportions.py": {
+        "test_gradients_are_those_by_hand": ("float64-*", "float32-counts"),
+        "test_every_zero_beside_others_has_slope_minus_infinity": ("float64-*",),
+    },
+    "test_remainder.py": {
+        "*": ("*negative_entropy*", "*log_sum_exp*", "*logistic*", "*sphere_cumulant*"),
+        "test_derivatives_of_remainders": (
+            "negative_entropy",
+            "logistic",
+            "squared_norm",
+        ),
+        "test_remainder_is_the_definition_and_zero_at_zero": (
+            "negative_entropy",
+            "log_sum_exp",
+            "mahalanobis",
+            "sphere_entropy",
+        ),
+        "test_closed_remainders_against_the_default": (
+            "negative_entropy",
+            "log_sum_exp",
+            "logistic",
+            "sphere_cumulant",
+        ),
+        "test_remainder_of_the_determinant_at_equal_eigenvalues": (),
+    },
+    "test_replay.py": {
+        "test_gradients": ("gaussian", "poisson"),
+        "test_parameters_of_psi": (),
+    },
+    "test_scatters.py": {
+        "test_remainders_keep_their_digits": ("float64",),
+        "test_gradients_in_80_digits": ("*-reciprocal",),
+        "test_small_variations_keep_their_digits": ("*-inverse_gaussian",),
+        "test_small_variations_are_gaussian": ("inverse_gaussian",),
+        "test_equal_clusters_cost_nothing": ("float64-*",),
+        "test_units_change_nothing": ("inverse_gaussian",),
+        "test_pieces_of_a_sine": ("float64",),
+    },
+    "test_screening.py": {
+        "test_bounds_of_functions": (
+            "*-entropy",
+            "float64-states-sphere",
+            "float64-states-squared_norm",
+            "float64-states-binary",
+        ),
+        "test_bounds_of_gaussians": ("float64-states-*",),
+        "test_bounds_of_scatters": ("float64-states-reciprocal",),
+        "test_marginals_of_many_dimensions": ("11",),
+        "test_single_points_against_clusters": ("diagonal",),
+        "test_fractions_are_the_closer_the_nearer": ("*function0",),
+    },
+    "test_settling.py": {
+        "test_columns_of_several_parameters_have_densities": (),
+        "test_derivatives_of_every_order": ("separable",),
+        "test_as_many_means_as_parameters": ("2",),
+        "test_gradients_compile_no_careful_solver": (),
+    },
+    "test_shares.py": {
+        "test_trees_are_greedy": ("False-*",),
+        "test_weights_alone_may_be_traced": (),
+    },
+    "test_smoothing.py": {
+        "test_centres_inside_pass": ("multinomial*", "poisson*", "ward*"),
+        "test_units_change_no_tree": ("isotropic_gaussian",),
+    },
+    "test_soft_trees.py": {
+        "test_draws_follow_the_probabilities": (),
+        "test_probabilities_of_all_sequences": ("ward", "poisson"),
+        "test_cold_trees_are_greedy": ("ward",),
+        "test_gradient_of_an_expected_loss": (),
+    },
+    "test_support.py": {
+        "test_clear_clusters_are_supported": ("points",),
+        "test_errors": (),
+    },
+    "test_transformations.py": {
+        "test_modes_agree": ("features",),
+    },
+    "test_tuning.py": {
+        "test_duplicates_end_at_the_floor": (),
+        "test_a_second_call_compiles_nothing": (),
+        "test_two_points": ("x0-3.0-0.001",),
+        "test_ten_powers_of_ten": ("100000.0",),
+        "test_other_maps": (),
+        "test_optimizers_agree": (),
+        "test_columns_in_any_units": (),
+        "test_the_number_of_trees_is_bounded": (),
+    },
+    "test_narrow_bandwidths.py": {
+        "test_costs_of_narrow_bandwidths": ("1e-06",),
+        "test_engines_agree": ("matrix", "windowed"),
+        "test_every_smoothing_keeps_roots": ("adding", "blur"),
+    },
+    "test_windowed.py": {
+        "test_every_cost_on_plain_weighted_and_badly_scaled_rows": (
+            "ward",
+            "gaussian",
+            "poisson",
+            "exponential",
+            "multinomial",
+        ),
+    },
+    "test_windowed_parts.py": {
+        "test_pairs_within_a_limit": ("*-ward", "40-*"),
+        "test_loose_bounds_of_single_pairs_hide_none": ("*-0.3",),
+        "test_where_costs_cannot_be_had_it_ends": (),
+    },
+    "test_windowed_singly.py": {
+        "test_what_is_known_afterwards_holds": (),
+        "test_in_single_precision_too": (),
+        "test_merges_in_one_program_are_greedy_s": ("ordinary-poisson",),
+    },
+}
+
+
+def is_by_request(file: str, name: str, case: str) -> bool:
+    """Whether a case of a test is left out of the default run; "" for the only one.
+
+    "*" names the sweeps over convex functions that have no entry of their own.
+    """
+    if file not in DIGITS and case.startswith("float32"):
+        return True
+    tests = DEFAULT.get(file, {})
+    if name not in tests and not (set(case.split("-")) & CONVEX.keys()):
+        return False
+    patterns = tests.get(name, tests.get("*"))
+    return patterns is not None and not any(fnmatchcase(case, p) for p in patterns)
