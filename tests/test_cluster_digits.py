@@ -12,7 +12,7 @@ from cluster_states import PLAIN_POISSON, merge_cost, pair_cost_jit, take
 from many_digits import exact_cost, mp_burg, mp_entropy, mp_truncated
 from own_potentials import identity
 
-from bregjax.clusters import Moments
+from bregjax.clusters import Moments, NaturalModel
 from bregjax.families import (
     DiagonalGaussian,
     Exponential,
@@ -20,7 +20,6 @@ from bregjax.families import (
     Gaussian,
     IsotropicGaussian,
     Multinomial,
-    NaturalModel,
     Poisson,
     SphericalGaussian,
 )

@@ -97,7 +97,7 @@ class Categorical(Family):
     @override
     def log_partition(self, natural: Array) -> Array:
         """Sum log Σ e^θ over columns."""
-        return sum(logsumexp(block) for block in self._blocks(natural))
+        return jnp.sum(jnp.stack([logsumexp(b) for b in self._blocks(natural)]))
 
     @override
     def sufficient_statistics(self, x: Array) -> Array:
