@@ -179,7 +179,7 @@ DEFAULT = {
         "test_weights_alone_may_be_traced": (),
     },
     "test_smoothing.py": {
-        "test_centres_inside_pass": ("multinomial*", "poisson*", "ward*"),
+        "test_centers_inside_pass": ("multinomial*", "poisson*", "ward*"),
         "test_units_change_no_tree": ("isotropic_gaussian",),
     },
     "test_soft_trees.py": {
