@@ -1,4 +1,4 @@
-"""How rows of data become leaves of a cluster model: all that clustering asks for."""
+"""From rows of data to leaves of a cluster model: all that clustering asks for."""
 
 import abc
 from dataclasses import dataclass
@@ -27,25 +27,38 @@ class PrecisionError(ValueError):
 
 
 class Geometry(abc.ABC):
-    """From rows of data to leaves. Exponential families are one kind of it."""
+    """What rows of data are to clusters: their statistics, and the model of clusters.
+
+    Exponential families are geometries, and so is a convex function on rows. A subclass
+    gives statistics and a cluster model, and for assignments and likelihoods densities;
+    all else has a default.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> from bregjax.convex import SquaredNorm
+        >>> from bregjax.extend import Geometry
+        >>> problem = bj.Problem([[0.0], [1.0]], family=SquaredNorm())
+        >>> print(type(problem.family).__name__, isinstance(bj.Poisson(), Geometry))
+        FunctionGeometry True
+    """
 
     @abc.abstractmethod
     def leaf_statistics(self, x: Array) -> PyTree:
-        """Statistics of rows as the cluster model holds them, `[m, ...]`."""
+        """Compute statistics of rows as the cluster model holds them, `[m, ...]`."""
 
     @abc.abstractmethod
     def cluster_model(self) -> ClusterModel:
-        """What a cluster is and what a merge costs."""
+        """Return the model that says what a cluster is and what a merge costs."""
 
     @abc.abstractmethod
     def density_parameters(self, clusters: PyTree) -> PyTree:
-        """What log-densities need of each of k clusters, `[k, ...]`, from states."""
+        """Compute from states what log-densities need of k clusters, `[k, ...]`."""
 
     @abc.abstractmethod
     def log_densities(self, row: Array, parameters: PyTree) -> Array:
-        """log p(x; τ_k) of a row x under each cluster, `[k]`, in nats.
+        """Compute log p(x; τ_k) of a row x under each cluster, `[k]`, in nats.
 
-        Of the row itself, which no smoothing touches.
+        The row is taken as it is: no smoothing applies to it.
         """
 
     @property
@@ -59,7 +72,7 @@ class Geometry(abc.ABC):
         return False
 
     def for_data(self, x: DataLike) -> Self:
-        """The model with whatever it takes from the data filled in.
+        """Return the geometry with what it takes from the data filled in.
 
         Raises:
             ValueError: If rows of `x` do not fit.
@@ -68,7 +81,7 @@ class Geometry(abc.ABC):
         return self
 
     def as_rows(self, x: DataLike) -> Array:
-        """Observations as an array of floats with one row each."""
+        """Return observations as an array of floats with one row each."""
         return float_array(x)
 
     def check_support(self, x: DataLike) -> None:
@@ -77,7 +90,7 @@ class Geometry(abc.ABC):
             check_finite("x", x)
 
     def default_smoothing(self, x: Array, weights: Array | None) -> StatisticMap | None:
-        """The smoothing map that `smoothing="auto"` stands for; None for none."""
+        """Return the smoothing map that "auto" stands for, None for none."""
         del x, weights
 
     def smoothing_of(self, amount: float) -> StatisticMap:
@@ -120,7 +133,7 @@ class Geometry(abc.ABC):
     def suited_to(
         self, rows: Array, smoothing: StatisticMap | None, weights: Array | None
     ) -> Self:
-        """The model in the arithmetic that rows, as smoothed, need; itself, here.
+        """Return the geometry in the arithmetic that rows, as smoothed, need.
 
         Args:
             rows: As of `as_rows`, perhaps traced.
@@ -134,7 +147,7 @@ class Geometry(abc.ABC):
         return self
 
     def least_bandwidth(self, rows: Array) -> np.ndarray:
-        """Bandwidths that costs still have digits for, `[d]`; 0, here."""
+        """Return the least bandwidths that costs have digits for, `[d]`."""
         return np.zeros(np.shape(rows)[1:])
 
     @property
@@ -144,7 +157,7 @@ class Geometry(abc.ABC):
 
     @property
     def smoothing_hint(self) -> str:
-        """Which smoothing makes degenerate clusters finite: a sentence, no stop."""
+        """What to pass as `smoothing` where a point has no finite cost, as a clause."""
         return "Pass smoothing=mixing(center, amount) with a `center` inside the domain"
 
 
@@ -160,8 +173,8 @@ class FunctionGeometry(Geometry):
     function: ConvexFunction
 
     @property
+    @override
     def columnwise(self) -> bool:
-        """As the function is separable."""
         return self.function.separable
 
     @override
@@ -173,8 +186,9 @@ class FunctionGeometry(Geometry):
         """The slope of the function, infinite where it is steep."""
         return self.function.gradient(mean)
 
+    @override
     def for_data(self, x: DataLike) -> "FunctionGeometry":
-        """The model itself, once rows of `x` are known to be points of the function.
+        """Return itself, once rows of `x` are known to be points of the function.
 
         Raises:
             ValueError: If they have too few axes.
@@ -188,18 +202,19 @@ class FunctionGeometry(Geometry):
             )
         return self
 
+    @override
     def leaf_statistics(self, x: Array) -> Array:
-        """The rows."""
         return x
 
+    @override
     def cluster_model(self) -> BregmanModel:
-        """Proposition 3.8 with this function."""
         return BregmanModel(self.function)
 
+    @override
     def density_parameters(self, clusters: MeanState) -> Array:
-        """The means."""
         return clusters.mean
 
+    @override
     def log_densities(self, row: Array, parameters: Array) -> Array:
         """−B_f(x, τ_k): the log-density up to a term in x alone, if f has a family.
 
@@ -210,6 +225,7 @@ class FunctionGeometry(Geometry):
         return -divergences_from(self.function, row, parameters)
 
     @property
+    @override
     def ward_scale(self) -> DataLike | None:
         """1 for ½‖x‖², which is the Gaussian of variance 1."""
         return np.float64(1) if isinstance(self.function, SquaredNorm) else None

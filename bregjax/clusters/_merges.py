@@ -40,6 +40,12 @@ class Merges:
         children: The two nodes that each merge unites, leaves or earlier unions,
             `[t, 2]`.
         first: The number of the first union, which is the number m of leaves.
+
+    Examples:
+        >>> merges = Merges(jnp.array([[0, 1], [2, 3]]), 3)
+        >>> weight = merges.sum(jnp.array([1.0, 1.0, 2.0]))
+        >>> print(weight, merges.average(weight, jnp.array([0.0, 0.0, 4.0])))
+        [1. 1. 2. 2. 4.] [0. 0. 4. 0. 2.]
     """
 
     children: Array | np.ndarray

@@ -17,6 +17,11 @@ class Dataset:
         classes: Class of each row, int64 `[m]`.
         feature_names: Names of columns.
         class_names: Name of each class that occurs.
+
+    Examples:
+        >>> glass = load_glass()
+        >>> print(glass.class_names[glass.classes[0].item()])
+        building windows, float processed
     """
 
     x: np.ndarray
@@ -36,13 +41,18 @@ _TYPES = {
 
 
 def load_glass() -> Dataset:
-    """The glass data, unscaled, rows in the order of the file.
+    """Load the glass data, unscaled, rows in the order of the file.
 
     Refractive index, then weight percent of eight oxides. One row is a duplicate.
 
     References:
         B. German (1987), Glass Identification, UCI Machine Learning Repository,
         https://doi.org/10.24432/C5WW2P, CC BY 4.0.
+
+    Examples:
+        >>> glass = load_glass()
+        >>> print(glass.x.shape, glass.feature_names[0], len(glass.class_names))
+        (214, 9) RI 6
     """
     text = resources.files("bregjax.datasets").joinpath("glass.csv").read_text("utf-8")
     header, *rows = text.splitlines()

@@ -53,6 +53,11 @@ class AgglomerationInfo:
         engine: The engine that ran.
         windowed: What it did, if that was "windowed".
         bounded: What "matrix" did, where costs were solved for.
+
+    Examples:
+        >>> _, info = agglomerate([[0.0], [1.0]], family="ward", return_info=True)
+        >>> print(info.engine)
+        matrix
     """
 
     engine: str

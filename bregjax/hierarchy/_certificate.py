@@ -61,6 +61,12 @@ class Certificate:
         sum_of_costs: All merge costs of the tree, in nats.
         cost_of_all: Σ w_i B(τ_i, τ_all), all points as one cluster: what the costs of
             any tree add up to.
+
+    Examples:
+        >>> problem = Problem([[0.0], [1.0], [5.0]], family="ward")
+        >>> certificate = certify(problem, [[0, 1], [2, 3]])
+        >>> print(certificate.holds(), certificate.num_pairs, certificate.cost_of_all)
+        True 4 7.0
     """
 
     excess: float

@@ -28,7 +28,7 @@ class WindowedInfo:
     """What the windowed engine did.
 
     Attributes:
-        duplicates: WindowMerges of equal points, made before all others.
+        duplicates: Merges of equal points, made before all others.
         windows: Windows whose merges were kept.
         rounds: Rounds of simultaneous merges, in windows kept or undone.
         searches: Rows compared with all clusters: at the start, when a cluster is born,
@@ -39,6 +39,15 @@ class WindowedInfo:
         overflows: Windows undone because there was no room for their unions.
         single_steps: Merges made one at a time, where even small windows failed.
         by_matrix: Merges made over a cached matrix of costs, always the last ones.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> x = [[float(k)] for k in (0, 0, 1, 3, 7, 15, 31, 63)]
+        >>> _, info = bj.agglomerate(
+        ...     x, family="ward", engine="windowed", return_info=True
+        ... )
+        >>> print(info.windowed.duplicates, info.windowed.failed_checks)
+        1 0
     """
 
     duplicates: int = 0
