@@ -36,10 +36,11 @@ class Geometry(abc.ABC):
     Examples:
         >>> import bregjax as bj
         >>> from bregjax.convex import SquaredNorm
-        >>> from bregjax.extend import Geometry
         >>> problem = bj.Problem([[0.0], [1.0]], family=SquaredNorm())
-        >>> print(type(problem.family).__name__, isinstance(bj.Poisson(), Geometry))
-        FunctionGeometry True
+        >>> problem.family
+        FunctionGeometry(function=SquaredNorm())
+        >>> print(problem.family.leaf_statistics(problem.x)[1])
+        [1.]
     """
 
     @abc.abstractmethod
