@@ -18,8 +18,12 @@ from bregjax._features import dendrogram_features as dendrogram_features
 from bregjax._features import soft_assignments as soft_assignments
 from bregjax._problem import Problem as Problem
 from bregjax._result import Result as Result
+from bregjax._soft_trees import co_clustering as co_clustering
 from bregjax._soft_trees import sample_tree as sample_tree
+from bregjax._soft_trees import score_function_loss as score_function_loss
+from bregjax._soft_trees import sequence_log_prob as sequence_log_prob
 from bregjax._support import support_values as support_values
+from bregjax._tuning import TuningResult as TuningResult
 from bregjax._tuning import tune_smoothing as tune_smoothing
 from bregjax.convex import conjugate as conjugate
 from bregjax.convex import directional_derivative as directional_derivative

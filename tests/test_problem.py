@@ -12,7 +12,7 @@ from test_replay import difference
 
 import bregjax as bj
 from bregjax import _problem as module
-from bregjax._soft_trees import sequence_log_prob
+from bregjax import sequence_log_prob
 from bregjax.convex import SquaredNorm
 from bregjax.objectives import held_out_log_likelihood
 
