@@ -20,8 +20,10 @@ def digits(numbers):
 
 
 def exact_cost(value, weights, a, b):
+    """The cost as a float, whatever number of digits other tests work with."""
     w_a, w_b = digits(weights)
-    return float(mp_cost(value, w_a, w_b, digits(a), digits(b)))
+    with mp.workdps(60):
+        return float(mp_cost(value, w_a, w_b, digits(a), digits(b)))
 
 
 def mp_entropy(p):
