@@ -12,7 +12,7 @@ from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import Moments
 from bregjax.clusters._moments import CenteredStatistics
-from bregjax.smoothing import StatisticMap
+from bregjax.smoothing import Constraint, StatisticMap
 from bregjax.smoothing._maps import Blur, CenteredMap
 
 __all__ = ["check_center", "takes_bandwidths"]
@@ -51,8 +51,9 @@ def check_center(smoothing: StatisticMap, geometry: HasMeans, rows: Array) -> No
             on the boundary or outside.
         TypeError: If there is a bandwidth, and the model has no variances.
     """
+    _check_constraints(smoothing)
     if isinstance(smoothing, Blur):
-        _check_has_variances(geometry, rows)
+        _check_bandwidth(smoothing, geometry, rows)
     if not isinstance(smoothing, CenteredMap):
         return
     if not is_concrete((smoothing, geometry, rows)):
@@ -80,19 +81,44 @@ def check_center(smoothing: StatisticMap, geometry: HasMeans, rows: Array) -> No
             raise ValueError(_boundary_message(smoothing, geometry))
 
 
+def _check_constraints(smoothing: StatisticMap) -> None:
+    """Raise ValueError at a known number that is not what it must be."""
+    if not is_concrete(smoothing):
+        return
+    marks = jax.tree.leaves(smoothing.constraints())
+    leaves = jax.tree_util.tree_leaves_with_path(smoothing)
+    for (path, leaf), mark in zip(leaves, marks, strict=True):
+        value = np.asarray(leaf)
+        within = {
+            Constraint.POSITIVE: value > 0,
+            Constraint.UNIT_INTERVAL: (value > 0) & (value < 1),
+        }
+        if not np.all(within.get(mark, True)):
+            raise ValueError(
+                f"`smoothing` must have `{jax.tree_util.keystr(path, simple=True)}` "
+                f"{mark.value}; got {value}."
+            )
+
+
 def takes_bandwidths(geometry: HasMeans, rows: Array) -> bool:
     """Whether statistics have variances for a bandwidth to add to."""
     statistics = jax.eval_shape(geometry.leaf_statistics, rows[:1])
     return isinstance(statistics, Moments)
 
 
-def _check_has_variances(geometry: HasMeans, rows: Array) -> None:
-    """Raise TypeError where a bandwidth has nothing to add to."""
+def _check_bandwidth(smoothing: Blur, geometry: HasMeans, rows: Array) -> None:
+    """Raise where a bandwidth has nothing to add to, or does not fit the columns."""
     if not takes_bandwidths(geometry, rows):
         raise TypeError(
             "`smoothing` by a bandwidth (blur, normal_reference) needs a Gaussian "
             f"family with a free variance; {type(geometry).__name__} has none. Use "
-            "mixing, adding or pseudo_count, or smoothing=None."
+            'mixing, adding or pseudo_count, smoothing=None, or "auto".'
+        )
+    shape, d = np.shape(smoothing.bandwidth), rows.shape[-1]
+    if shape not in ((), (d,), (d, d)):
+        raise ValueError(
+            f"`smoothing` must have one bandwidth, {d} of them, one a column, or a "
+            f"factor of {d} by {d}; got shape {shape}."
         )
 
 

@@ -59,6 +59,11 @@ def working_copy(tree: Tree) -> Tree:
     the caller's precision.
     """
     concrete = is_concrete(tree)
+    if isinstance(tree, Problem):
+        # A copy of a problem that is checked needs no check.
+        names = ("x", "family", "smoothing", "weights")
+        copies = working_copy({name: getattr(tree, name) for name in names})
+        return unchecked(tree, **copies)
 
     def convert(leaf):
         if not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):

@@ -90,6 +90,10 @@ class Geometry(abc.ABC):
         if is_concrete(x):
             check_finite("x", x)
 
+    def check_rows(self, rows: Array) -> None:
+        """Raise ValueError at the first row, as `as_rows` gives it, that is none."""
+        self.check_support(rows)
+
     def default_smoothing(self, x: Array, weights: Array | None) -> StatisticMap | None:
         """Return the smoothing map that "auto" stands for, None for none."""
         del x, weights

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
-from bregjax._checks import check_weights, float_array
+from bregjax._checks import check_weights, float_array, is_concrete
 from bregjax._geometry import FunctionGeometry, Geometry
 from bregjax._inputs import check_table
 from bregjax._pytree import in_words, register_pytree
@@ -34,8 +35,10 @@ class Problem:
 
     A pytree whose leaves are floating-point arrays, whatever `x` was: `jax.grad` of a
     function of a problem differentiates by data, weights, bandwidths and the family's
-    parameters at once. Values are checked where they are known; the library's own
-    steps, and `jit`, `grad` and `vmap`, rebuild a problem without checking it again.
+    parameters at once (whole-number arrays among the `params` of a ψ of your own stay
+    as they are). The arrays are copies, and read-only. Values are checked where they
+    are known: here, and by the function that is given a problem that `jit` or
+    `jax.tree.map` has rebuilt.
 
     Attributes:
         x: Rows as floats, `[m, d]`; codes of levels for `Categorical`.
@@ -100,7 +103,7 @@ class Problem:
     def _from_fields(cls, **fields: Any) -> "Problem":
         """A problem of fields that nothing checks: how `jit` rebuilds one."""
         problem = object.__new__(cls)
-        vars(problem).update(fields)
+        vars(problem).update({"_is_checked": False, **fields})
         return problem
 
     def _fill(
@@ -111,10 +114,17 @@ class Problem:
         weights: Array | None,
     ) -> None:
         """Settle what depends on several fields, and set them."""
+        geometry = _with_float_parameters(geometry)
         found = _smoothing(smoothing, geometry, rows, weights)
         geometry = geometry.suited_to(rows, found, weights)
         weights = float_array(np.ones(rows.shape[0])) if weights is None else weights
-        vars(self).update(x=rows, family=geometry, smoothing=found, weights=weights)
+        vars(self).update(
+            x=_own(rows),
+            family=geometry,
+            smoothing=found,
+            weights=_own(weights),
+            _is_checked=True,
+        )
 
     @property
     def num_points(self) -> int:
@@ -132,7 +142,9 @@ class Problem:
         """Return the problem with other data, family, smoothing or weights.
 
         What is not given stays as it is: with other data the bandwidths of the old
-        ones, unless `smoothing="auto"` is said again.
+        ones, and with another family the old smoothing, unless `smoothing="auto"` is
+        said again; the `dim` of the family, unless `family` is. Weights of 1 fit any
+        number of rows.
 
         Args:
             x: As for `Problem`.
@@ -160,6 +172,9 @@ class Problem:
         weights = self.weights if weights is _KEPT else weights
         if x is not _KEPT:
             family = self.family if family is _KEPT else family
+            kept = weights is self.weights and is_concrete(weights)
+            if kept and np.all(weights == 1):
+                weights = None
             return Problem(x, family=family, smoothing=smoothing, weights=weights)
         geometry, rows = self.family, self.x
         if family is not _KEPT:
@@ -180,7 +195,10 @@ class Problem:
 
     def __repr__(self) -> str:
         """Sizes, and what stands for each argument."""
-        m, *columns = np.shape(self.x)
+        try:
+            m, *columns = self.x.shape
+        except (AttributeError, TypeError, ValueError):  # mapped to something else
+            return f"Problem(x={self.x!r}, family={self.family!r})"
         shape = f"{_count(m, 'row')} and {_count(int(np.prod(columns)), 'column')}"
         lines = {
             "family": self.family,
@@ -197,17 +215,39 @@ def unchecked(problem: Problem, **fields: Any) -> Problem:
 
 
 def check_problem(problem: Any) -> Problem:
-    """Return the argument, if it is a problem.
+    """Return the argument, if it is a problem, checked if that was still to do.
+
+    A problem that a transformation or `jax.tree.map` has rebuilt may hold anything.
+    Where its values are unknown, the arithmetic is chosen for what `jax.grad` follows.
 
     Raises:
         TypeError: If it is anything else, such as a tree or a table.
+        ValueError: If it is a batch, or as `Problem`.
     """
-    if isinstance(problem, Problem):
+    if not isinstance(problem, Problem):
+        raise TypeError(
+            f"`problem` must be a Problem; got {type(problem).__name__}. Make one "
+            "first, problem = bregjax.Problem(x, family=…), and pass it before the "
+            "tree."
+        )
+    if vars(problem)["_is_checked"]:
         return problem
-    raise TypeError(
-        f"`problem` must be a Problem; got {type(problem).__name__}. Make one first, "
-        "problem = bregjax.Problem(x, family=…), and pass it before the tree."
-    )
+    shapes = np.shape(problem.x), np.shape(problem.weights)
+    if len(shapes[1]) != 1 or shapes[0][:1] != shapes[1]:
+        raise ValueError(
+            "`problem` must be one problem, with a weight a row; got `x` of shape "
+            f"{shapes[0]} and `weights` of shape {shapes[1]}. Take one problem of a "
+            "batch at a time, or jax.vmap."
+        )
+    family, smoothing = problem.family, problem.smoothing
+    if is_concrete(problem):
+        check_weights(problem.weights, shapes[1][0])
+        family.check_rows(problem.x)
+    if smoothing is not None:
+        family.check_smoothing(smoothing, problem.x)
+    family = family.suited_to(problem.x, smoothing, problem.weights)
+    known = is_concrete(problem)
+    return unchecked(problem, family=family, _is_checked=known)
 
 
 def new_rows(problem: Problem, rows: DataLike | None) -> Problem:
@@ -244,6 +284,25 @@ def _rows_of(geometry: Geometry, x: DataLike) -> tuple[Geometry, Array]:
     geometry = geometry.for_data(x)
     geometry.check_support(x)
     return geometry, geometry.as_rows(x)
+
+
+def _own(array: Array) -> Array:
+    """Return known values as a read-only array that nobody else writes to."""
+    if not isinstance(array, np.ndarray):
+        return array
+    copy = np.array(array)
+    copy.setflags(write=False)
+    return copy  # pyright: ignore[reportReturnType]
+
+
+def _with_float_parameters(geometry: Geometry) -> Geometry:
+    """Return the geometry with plain numbers among its parameters as float arrays."""
+
+    def convert(leaf: Any) -> Any:
+        plain = isinstance(leaf, (int, float)) and not isinstance(leaf, bool)
+        return float_array(leaf) if plain else leaf
+
+    return jax.tree.map(convert, geometry)
 
 
 def _geometry(family: FamilyLike) -> Geometry:

@@ -223,9 +223,9 @@ def _climb(
     result = Result.STEP_LIMIT
     for count in range(max_steps):
         try:
-            suited = problem.replace(smoothing=_smoothing_at(problem, free))
+            suited = _suited(problem, _smoothing_at(problem, free))
             if tree is None or count % recluster_every == 0:
-                tree = agglomerate(suited)
+                tree = agglomerate(problem.replace(smoothing=suited.smoothing))
         except PrecisionError:
             if best is None:
                 raise
@@ -283,6 +283,16 @@ def _step_of(
         return (update if solves else compiled)(problem, *args)
 
     return _Step(optimizer.init, update_by_model)
+
+
+def _suited(problem: Problem, smoothing: StatisticMap) -> Problem:
+    """Return the problem with this smoothing, in the arithmetic that needs.
+
+    Only constraints hold at each step, so that nothing else is checked: reclustering
+    does that.
+    """
+    family = problem.family.suited_to(problem.x, smoothing, problem.weights)
+    return unchecked(problem, family=family, smoothing=smoothing)
 
 
 def _smoothing_at(problem: Problem, free: list[Array]) -> StatisticMap:

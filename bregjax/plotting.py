@@ -115,7 +115,7 @@ def save_dendrogram(
 ) -> None:
     """Draw a dendrogram into a file, with a legend of at most 20 classes.
 
-    Needs no display and leaves pyplot and its backend alone.
+    Needs no display, and leaves pyplot's figures alone.
 
     Args:
         tree: The tree.

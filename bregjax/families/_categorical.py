@@ -11,7 +11,7 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from typing_extensions import override
 
-from bregjax._checks import is_concrete
+from bregjax._checks import check_support, is_concrete
 from bregjax._numerics import xlogx
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, DataLike
@@ -202,6 +202,17 @@ class Categorical(Family):
         if is_concrete(x):
             _ = self.sizes
             check_levels(as_table(x), self.levels)  # pyright: ignore[reportArgumentType]
+
+    @override
+    def check_rows(self, rows: Array) -> None:
+        codes = np.asarray(rows)
+        check_support(
+            "x",
+            codes,
+            (codes == np.round(codes)) & (codes >= 0) & (codes < np.array(self.sizes)),
+            rule="must hold codes of levels",
+            remedy="Make the problem again, of names or levels",
+        )
 
     def _blocks(self, vector: Array) -> Iterable[Array]:
         return jnp.split(vector, np.cumsum(self.sizes)[:-1])

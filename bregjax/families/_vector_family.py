@@ -55,7 +55,8 @@ class VectorFamily(Family):
         if self.dim != width:
             raise ValueError(
                 f"`x` must have {self.dim} columns, the `dim` of the family; got "
-                f"{width}. Leave `dim` out to take it from the data."
+                f"{width}. Leave `dim` out to take it from the data, or pass `family` "
+                "again to `replace`."
             )
         return self
 

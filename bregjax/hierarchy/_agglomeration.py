@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from bregjax._evaluation import (
     working,
     working_copy,
 )
-from bregjax._problem import FamilyLike, Problem
+from bregjax._problem import FamilyLike, Problem, check_problem
 from bregjax._progress import progress_shown
 from bregjax._typing import DataLike
 from bregjax.clusters import HostModel
@@ -43,6 +43,10 @@ from bregjax.hierarchy._tree_costs import leaves_and_codes, replay_costs
 from bregjax.smoothing import StatisticMap
 
 __all__ = ["AgglomerationInfo", "agglomerate"]
+
+
+# The default of `smoothing`: "auto", but nothing was said.
+_AS_AUTO: Any = object()
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,7 @@ def agglomerate(
     problem: Problem | DataLike,
     *,
     family: FamilyLike | None = None,
-    smoothing: StatisticMap | str | None = "auto",
+    smoothing: StatisticMap | str | None = _AS_AUTO,
     weights: DataLike | None = None,
     engine: str = "auto",
     progress: bool = False,
@@ -143,7 +147,7 @@ def agglomerate(
         problem: Data, family, smoothing and weights: a `Problem`. Or, for one line, the
             data alone, with the three that follow; `Problem` says what they may be.
         family: Of data that are no `Problem`.
-        smoothing: Of data that are no `Problem`.
+        smoothing: Of data that are no `Problem`; "auto" by default.
         weights: Of data that are no `Problem`.
         engine: "windowed" merges many pairs a round in O(m n) memory, and where costs
             invert so often that this does not pay, and there is room, goes on as
@@ -215,6 +219,7 @@ def _problem(
     weights: DataLike | None,
 ) -> Problem:
     if not isinstance(problem, Problem):
+        smoothing = "auto" if smoothing is _AS_AUTO else smoothing
         if family is None:
             raise TypeError(
                 '`family` must be given with data, such as family="gaussian"; or '
@@ -223,7 +228,7 @@ def _problem(
         return Problem(problem, family=family, smoothing=smoothing, weights=weights)
     given = {
         "family": family is not None,
-        "smoothing": not (isinstance(smoothing, str) and smoothing == "auto"),
+        "smoothing": smoothing is not _AS_AUTO,
         "weights": weights is not None,
     }
     for name, is_given in given.items():
@@ -232,7 +237,7 @@ def _problem(
                 f"`{name}` must not be given beside a Problem, which has its own. Pass "
                 f"problem.replace({name}=…)."
             )
-    return problem
+    return check_problem(problem)
 
 
 def _agglomerate_traced(problem: Problem, engine: str):

@@ -12,9 +12,10 @@ from bregjax.hierarchy._tree_costs import replay
 
 __all__ = ["check_same_problem", "compare_costs", "remember"]
 
-# Costs agree to a relative 1e-4 between precisions and devices; costs under a share of
-# the largest are rounding. Halved or doubled, no test of the suite decides otherwise.
-_RELATIVE = 1e-3
+# Costs agree to a relative 1e-4 between precisions and devices, but for full Gaussians
+# under narrow bandwidths: 2e-3 was seen in float32. Costs under a share of the largest
+# are rounding. Another problem mostly changes costs by tens of per cent.
+_RELATIVE = {4: 2e-2, 8: 1e-3}
 _NEGLIGIBLE = 1e-5
 
 # The problem that each tree's costs are known to be of.
@@ -45,10 +46,17 @@ def check_same_problem(tree: Dendrogram | DataLike, problem: Problem) -> None:
 def compare_costs(tree: Dendrogram, costs: DataLike) -> None:
     """Raise ValueError at the merge whose cost is the farthest from that of `costs`."""
     own, costs = np.asarray(tree.merge_costs), np.asarray(costs)
+    if own.shape != costs.shape:
+        raise ValueError(
+            f"`tree` must have a merge cost a merge; got costs of shape {own.shape} "
+            f"for {len(costs)} merges."
+        )
     if not len(costs):
         return
-    size = np.maximum(np.abs(own), costs)
-    excess = np.abs(own - costs) - _RELATIVE * size - _NEGLIGIBLE * np.max(size)
+    relative = _RELATIVE.get(own.dtype.itemsize, _RELATIVE[8])
+    with np.errstate(invalid="ignore"):
+        size = np.maximum(np.abs(own), costs)
+        excess = np.abs(own - costs) - relative * size - _NEGLIGIBLE * np.max(size)
     wrong = ~(excess <= 0)
     if not np.any(wrong):
         return

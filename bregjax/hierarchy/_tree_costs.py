@@ -117,7 +117,10 @@ def children_of(tree: Dendrogram | DataLike, num_points: int) -> Array | np.ndar
         )
     if not is_concrete(children):
         return jnp.asarray(children)
-    children = np.asarray(children, np.int32)
+    given = np.asarray(children)
+    children = given.astype(np.int32)
+    if not np.array_equal(given, children):
+        raise ValueError(f"`tree` must have whole numbers of nodes; got {given}.")
     fault = problem_with(children)
     if fault:
         raise ValueError(f"`tree` must hold the merges of a tree; {fault}.")

@@ -73,6 +73,9 @@ class StatisticMap(abc.ABC):
     def __call__(self, statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
         """Smoothed statistics `[m, ...]` and weights `[m]` of the leaves.
 
+        Each row of the result must depend on that row alone: maps are applied to some
+        rows, to padding, and to new rows.
+
         Args:
             statistics: Sufficient statistics of the points, leaves first.
             weights: Weights of the points, `[m]`.
