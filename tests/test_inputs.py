@@ -257,9 +257,7 @@ def test_several_numbers_of_clusters_give_a_column_each():
 def test_cuts_that_are_none():
     with pytest.raises(ValueError, match="`num_clusters` must have at least one num"):
         TREE.cut([])
-    with pytest.raises(
-        ValueError, match="exactly one of `num_clusters` and `max_cost`"
-    ):
+    with pytest.raises(ValueError, match="exactly one of `num_clusters` or `max_cost`"):
         TREE.cut([2], max_cost=[1.0])
     with pytest.raises(
         TypeError, match=r"`num_clusters` must be one whole .* \[2, 3\]"
