@@ -43,6 +43,8 @@ def node_of_leaf(children: Any, heights: Any, name: str, value: Any) -> Any:
         # The last count − 1 merges are undone, so nodes from 2m − count up go.
         num_nodes = 2 * num_leaves - 1
         whole = np.arange(num_nodes) <= num_nodes - count
+    elif np.ndim(value) != 0:
+        raise TypeError(f"`{name}` must be one number; got {value!r}.")
     else:
         limit = float(value) if is_concrete(value) else value
         if is_concrete(limit) and math.isnan(limit):

@@ -185,8 +185,9 @@ class Dendrogram:
             Node numbers, int32 of shape ``[k]``.
         """
         name, value = limit_or_count(num_clusters=num_clusters, max_cost=max_cost)
+        node = node_of_leaf(*self._arrays(), name, value)
         count = None if num_clusters is None else operator.index(num_clusters)
-        return nodes_of(node_of_leaf(*self._arrays(), name, value), count)
+        return nodes_of(node, count)
 
     def top_nodes(self, num_nodes: SupportsIndex) -> np.ndarray:
         """The clusters made last, last first: the root, then what it was made from, ….
