@@ -159,6 +159,10 @@ TRUNCATED_EXPONENTIAL = Piece(
 CENTERED_EXPONENTIAL = TRUNCATED_EXPONENTIAL._replace(psi=_centerd_exponential)
 
 
+def _truncated_poisson(theta):
+    return truncated_poisson(theta[0])
+
+
 def _truncated_poisson_reference(y):
     (v,) = y
     if v < 1:
@@ -176,7 +180,7 @@ def _truncated_poisson_reference(y):
 
 
 TRUNCATED_POISSON = Piece(
-    truncated_poisson,
+    _truncated_poisson,
     np.zeros(1),
     _truncated_poisson_reference,
     ((1,), (1.5,), (3,), (100,), (0.5,)),
