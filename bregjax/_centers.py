@@ -117,8 +117,8 @@ def _check_bandwidth(smoothing: Blur, geometry: HasMeans, rows: Array) -> None:
     shape, d = np.shape(smoothing.bandwidth), rows.shape[-1]
     if shape not in ((), (d,), (d, d)):
         raise ValueError(
-            f"`smoothing` must have one bandwidth, {d} of them, one a column, or a "
-            f"factor of {d} by {d}; got shape {shape}."
+            "`smoothing` must have one bandwidth, one for each of the "
+            f"{d} columns, or a factor of {d} by {d}; got shape {shape}."
         )
 
 
