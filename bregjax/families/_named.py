@@ -52,7 +52,7 @@ def named_family(name: str) -> Family:
 
     Examples:
         >>> print(named_family("Negative-Binomial"))
-        NegativeBinomial(dispersion=1.0, dim=None)
+        NegativeBinomial()
     """
     key = name.lower().replace("-", "_").replace(" ", "_")
     if key == "ward":
