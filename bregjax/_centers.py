@@ -1,4 +1,4 @@
-"""Whether the center of a smoothing suits the model that it is used with."""
+"""Whether a smoothing map suits the statistics that it is applied to."""
 
 import dataclasses
 from typing import Protocol
@@ -15,7 +15,7 @@ from bregjax.clusters._moments import CenteredStatistics
 from bregjax.smoothing import Constraint, StatisticMap
 from bregjax.smoothing._maps import Blur, CenteredMap
 
-__all__ = ["check_center", "takes_bandwidths"]
+__all__ = ["check_map", "takes_bandwidths"]
 
 
 class HasMeans(Protocol):
@@ -38,8 +38,8 @@ class HasMeans(Protocol):
         ...
 
 
-def check_center(smoothing: StatisticMap, geometry: HasMeans, rows: Array) -> None:
-    """Raise ValueError unless a concrete center is one of the model's statistics.
+def check_map(smoothing: StatisticMap, geometry: HasMeans, rows: Array) -> None:
+    """Raise unless known numbers of a map are allowed, and its center is a statistic.
 
     A cost may be finite outside the mean domain (an entropy off the simplex), and mean
     nothing there: Theorem 5.2 wants the center of a mixture in the relative interior
@@ -47,9 +47,10 @@ def check_center(smoothing: StatisticMap, geometry: HasMeans, rows: Array) -> No
     to be a direction in which the domain goes on.
 
     Raises:
-        ValueError: If the center is not finite, of another form than the statistics,
+        ValueError: If a number breaks the map's constraints, bandwidths do not fit the
+            columns, or the center is not finite, of another form than the statistics,
             on the boundary or outside.
-        TypeError: If there is a bandwidth, and the model has no variances.
+        TypeError: If there is a bandwidth, and statistics have no variances.
     """
     _check_constraints(smoothing)
     if isinstance(smoothing, Blur):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from bregjax._centers import check_center
+from bregjax._centers import check_map
 from bregjax._checks import check_finite, float_array, is_concrete
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
@@ -115,11 +115,12 @@ class Geometry(abc.ABC):
         """Raise unless a smoothing map suits the statistics of rows.
 
         Raises:
-            ValueError: If a known center is not finite, of another form than the
-                statistics, on the boundary of the mean domain or outside.
+            ValueError: If a known number breaks the map's constraints, bandwidths do
+                not fit the columns, or the center is not finite, of another form than
+                the statistics, on the boundary of the mean domain or outside.
             TypeError: If there is a bandwidth, and statistics have no variances.
         """
-        check_center(smoothing, self, rows)
+        check_map(smoothing, self, rows)
 
     def result_of_mean(self, mean: PyTree) -> int:
         """`Result` code of a mean: CONVERGED inside the mean domain, or if unknown."""

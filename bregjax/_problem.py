@@ -36,7 +36,7 @@ class Problem:
     A pytree whose leaves are floating-point arrays, whatever `x` was: `jax.grad` of a
     function of a problem differentiates by data, weights, bandwidths and the family's
     parameters at once (whole-number arrays among the `params` of a ψ of your own stay
-    as they are). The arrays are copies, and read-only. Values are checked where they
+    as they are). All arrays are copies, and read-only. Values are checked where they
     are known: here, and by the function that is given a problem that `jit` or
     `jax.tree.map` has rebuilt.
 
@@ -115,7 +115,7 @@ class Problem:
     ) -> None:
         """Settle what depends on several fields, and set them."""
         geometry = _with_float_parameters(geometry)
-        found = _smoothing(smoothing, geometry, rows, weights)
+        found = jax.tree.map(_own, _smoothing(smoothing, geometry, rows, weights))
         geometry = geometry.suited_to(rows, found, weights)
         weights = float_array(np.ones(rows.shape[0])) if weights is None else weights
         vars(self).update(
@@ -286,21 +286,21 @@ def _rows_of(geometry: Geometry, x: DataLike) -> tuple[Geometry, Array]:
     return geometry, geometry.as_rows(x)
 
 
-def _own(array: Array) -> Array:
+def _own(array: Any) -> Any:
     """Return known values as a read-only array that nobody else writes to."""
     if not isinstance(array, np.ndarray):
         return array
     copy = np.array(array)
     copy.setflags(write=False)
-    return copy  # pyright: ignore[reportReturnType]
+    return copy
 
 
 def _with_float_parameters(geometry: Geometry) -> Geometry:
-    """Return the geometry with plain numbers among its parameters as float arrays."""
+    """Return the geometry with arrays of its own, plain numbers as floats."""
 
     def convert(leaf: Any) -> Any:
         plain = isinstance(leaf, (int, float)) and not isinstance(leaf, bool)
-        return float_array(leaf) if plain else leaf
+        return _own(float_array(leaf) if plain else leaf)
 
     return jax.tree.map(convert, geometry)
 

@@ -463,10 +463,13 @@ def test_a_batch_of_problems_is_no_problem():
 
 
 def test_a_problem_is_nobody_else_s():
-    x = np.array([[0.0], [1.0], [5.0]])
-    problem = bj.Problem(x, family="ward", weights=np.ones(3))
+    x, weights, bandwidth = np.array([[0.0], [1.0], [5.0]]), np.ones(3), np.ones(1)
+    problem = bj.Problem(
+        x, family="diagonal_gaussian", smoothing=bj.blur(bandwidth), weights=weights
+    )
     tree = bj.agglomerate(problem)
-    x *= 10
+    for array in (x, weights, bandwidth):
+        array *= 10
     np.testing.assert_array_equal(bj.replay(problem, tree), tree.merge_costs)
     with pytest.raises(ValueError, match="read-only"):
         problem.x[0] = 1

@@ -111,4 +111,4 @@ def describe_smoothing(choice: str | float, smoothing: StatisticMap | None) -> s
         parts = jax.tree.leaves(smoothing.center)
         largest = max(float(np.abs(part).max()) for part in parts)
         return f"adding up to {float(smoothing.amount) * largest:.4g} ({asked})"
-    return f"{type(smoothing).__name__} ({asked})"
+    return f"{smoothing!r} ({asked})"
