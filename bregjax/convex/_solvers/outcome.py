@@ -95,20 +95,18 @@ def inner_product(left: Array, right: Array) -> tuple[Array, Array]:
         return total, (a - (total - part)) + (b - part)
 
     def halves(x: Array) -> tuple[Array, Array]:
-        big = x * (2.0 ** ((jnp.finfo(x.dtype).nmant + 2) // 2) + 1)
-        high = big - (big - x)
+        kind = jnp.finfo(x.dtype)
+        high = jax.lax.reduce_precision(x, kind.nexp, kind.nmant // 2 - 1)
         return high, x - high
 
     def add(one: tuple[Array, Array], other: tuple[Array, Array]):
         high, low = two_sum(one[0], other[0])
         return high, low + (one[1] + other[1])
 
-    products = left * right
+    # A product fused into a sum has more digits there than elsewhere.
+    products = jax.lax.optimization_barrier(left * right)
     (a, b), (c, d) = halves(left), halves(right)
     errors = b * d - (((products - a * c) - b * c) - a * d)
-    # Splitting overflows long before a product does.
-    errors = jnp.where(jnp.isfinite(errors), errors, 0)
-    # A product fused into the sum would be another number there than above.
-    products, errors = jax.lax.optimization_barrier((products, errors))
+    errors = jnp.where(jnp.isfinite(products), errors, 0)
     zero = jnp.zeros((), products.dtype)
     return jax.lax.reduce((products, errors), (zero, zero), add, (0,))
