@@ -8,12 +8,23 @@ import numpy as np
 import pytest
 from default_run import is_by_request
 
-# Most of the time goes into compiling. Workers, processes that tests start, and later
-# runs find on disk what has been compiled before; delete the folder at will.
+# Most of the time goes into compiling, which takes XLA a third of the time if it hardly
+# optimises. Set XLA_FLAGS, if only to "", to compile as users do.
+_FLAGS = [
+    "--xla_backend_optimization_level=0",
+    "--xla_cpu_parallel_codegen_split_count=1",
+]
+if jax.__version_info__ < (0, 11):  # later versions refuse this flag
+    _FLAGS.append("--xla_cpu_use_fusion_emitters=false")
+os.environ.setdefault("XLA_FLAGS", " ".join(_FLAGS))
+
+# Other workers, processes that tests start, and later runs find on disk what has been
+# compiled; delete the folder at will.
 _ON_DISK = {
     "jax_compilation_cache_dir": pathlib.Path(__file__).parents[1] / ".jax_cache",
-    "jax_persistent_cache_min_compile_time_secs": 0.3,
+    "jax_persistent_cache_min_compile_time_secs": 0,
     "jax_persistent_cache_min_entry_size_bytes": 0,
+    "jax_traceback_in_locations_limit": 0,
 }
 for _name, _value in _ON_DISK.items():
     if _name.upper() not in os.environ:

@@ -36,8 +36,24 @@ FUNCTIONS = (
     "*affine*",
 )
 
+# Families: one of each kind of cluster model.
+FAMILIES = (
+    "bernoulli",
+    "categories",
+    "gamma",
+    "gaussian",
+    "multinomial",
+    "poisson",
+    "von_mises_fisher",
+)
+
 DEFAULT = {
+    "test_cluster_gradients.py": {
+        "test_gradients_match_finite_differences": FAMILIES,
+    },
     "test_cluster_models.py": {
+        "test_merge_cost_is_symmetric_and_zero_between_equals": FAMILIES,
+        "test_float32_costs_agree_with_float64": FAMILIES,
         "test_closed_conjugates_are_what_psi_alone_gives": ("poisson", "bernoulli"),
         "test_closed_cluster_models_are_what_psi_alone_gives": ("poisson", "gaussian"),
     },
@@ -47,11 +63,12 @@ DEFAULT = {
             "*generic 50*",
             "float64-Gaussian sd (1, 10, .01) mean 0-newton",
         ),
+        "test_hostile_points": ("float64-2",),
         "test_boundary_and_outside": ("float64-*Poisson*", "float64-*two zeros*"),
     },
     "test_conjugate_edges.py": {
         "test_edges": (
-            "*negative binomials",
+            "float64-negative binomials",
             "float64-box, separable",
             "float64-truncated exponential",
         ),
@@ -73,6 +90,10 @@ DEFAULT = {
             "while",
         ),
     },
+    "test_directions.py": {
+        "test_equal_and_opposite_rows": (),
+        "test_divergence_along_and_across_to_forty_digits": ("*-1e-05-*", "*-0.99-3"),
+    },
     "test_divergences.py": {
         "*": FUNCTIONS,
         "test_pairs": ("negative_entropy",),
@@ -82,6 +103,7 @@ DEFAULT = {
         "test_one_and_two_points": ("*-gaussian", "*-poisson", "*-categorical"),
     },
     "test_families.py": {
+        "test_kl_divergence_of_boundary_parameters": ("multinomial", "poisson"),
         "test_mean_is_the_expectation_of_the_statistic": (
             "gaussian-*",
             "poisson-float64",
@@ -100,10 +122,7 @@ DEFAULT = {
         "test_float32": (),
     },
     "test_plain_kinks.py": {
-        "test_smooth_functions_keep_all_their_digits": (
-            "float64-logsumexp",
-            "float32-squared hinge",
-        ),
+        "test_smooth_functions_keep_all_their_digits": ("float64-logsumexp",),
         "test_costs_at_a_kink_are_those_of_the_definition": ("absolute", "largest"),
     },
     "test_precision.py": {
@@ -206,11 +225,13 @@ DEFAULT = {
         "test_the_number_of_trees_is_bounded": (),
     },
     "test_narrow_bandwidths.py": {
+        "test_tuning_from_far_below": (),
         "test_costs_of_narrow_bandwidths": ("1e-06",),
         "test_engines_agree": ("matrix", "windowed"),
         "test_every_smoothing_keeps_roots": ("adding", "blur"),
     },
     "test_windowed.py": {
+        "test_failed_checks_happen_and_are_repaired": (),
         "test_every_cost_on_plain_weighted_and_badly_scaled_rows": (
             "ward",
             "gaussian",
@@ -237,7 +258,7 @@ def is_by_request(file: str, name: str, case: str) -> bool:
 
     "*" names the sweeps over convex functions that have no entry of their own.
     """
-    if file not in DIGITS and case.startswith("float32"):
+    if file not in DIGITS and "float32" in case.split("-"):
         return True
     tests = DEFAULT.get(file, {})
     if name not in tests and not (set(case.split("-")) & CONVEX.keys()):

@@ -20,7 +20,7 @@ PROGRAM = Path(__file__).with_name("mesh_program.py")
 @pytest.fixture(scope="module")
 def report():
     """What `mesh_program.py` prints, in a process with eight simulated devices."""
-    flags = "--xla_force_host_platform_device_count=8"
+    flags = os.environ["XLA_FLAGS"] + " --xla_force_host_platform_device_count=8"
     environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         [sys.executable, PROGRAM],
