@@ -53,6 +53,14 @@ class TuningResult:
         result: CONVERGED; BOUNDARY if the best lies at an end of the range, towards
             which the objective rises; STEP_LIMIT; or INVALID if the objective was no
             number.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> x = np.random.default_rng(0).normal(size=(12, 2))
+        >>> problem = bj.Problem(x, family="diagonal_gaussian")
+        >>> found = bj.tune_smoothing(problem, num_clusters=2, max_steps=3)
+        >>> print(found.tree.num_leaves, len(found.history))
+        12 3
     """
 
     problem: Problem

@@ -14,6 +14,18 @@ from bregjax.convex._plain import as_convex_function
 # Differences of coordinates that a block of pairs holds at once: 16 MB in float32.
 _BLOCK_ENTRIES = 2**22
 
+__all__ = [
+    "bregman_centroid",
+    "bregman_divergence",
+    "bregman_information",
+    "gordon_divergence",
+    "pairwise_bregman_divergence",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 def bregman_divergence(
     f: ConvexFunction | Callable[[Array], Array], x: ArrayLike, y: ArrayLike

@@ -10,6 +10,12 @@ from bregjax._typing import Array, DataLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._tree_costs import children_of
 
+__all__ = ["dendrogram_purity"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 def dendrogram_purity(
     tree: Dendrogram | DataLike, classes: Sequence[Hashable] | np.ndarray | Array

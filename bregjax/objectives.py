@@ -36,6 +36,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def held_out_log_likelihood(
     problem: Problem,
     tree: Dendrogram | DataLike,

@@ -18,6 +18,11 @@ from bregjax.hierarchy._dendrogram import Heights
 
 __all__ = ["plot_dendrogram", "save_dendrogram"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _MOST_NAMES = 60
 _MOST_CLASSES = 20
 _MOST_LETTERS = 40
@@ -49,14 +54,14 @@ def plot_dendrogram(
         ax: Where to draw; pyplot's current axes if None.
         heights: Which heights to show; "monotone" so that lines do not cross where
             merge costs invert.
-        classes: The known class of each leaf, `[m]`, shown as a coloured strip under
+        classes: The known class of each leaf, `[m]`, shown as a colored strip under
             the leaves.
         names: Names of the leaves, shown where there are at most 60, as they are: a
             dollar sign is no formula. Of more than 40 letters the middle is left out.
         labels: Flat clusters, `[m]`, as `tree.cut` gives them: the branches inside
-            each have a colour of their own.
-        class_colors: Name of the matplotlib colour map of the strip.
-        cluster_colors: That of the branches; if it has too few, colours are spread over
+            each have a color of their own.
+        class_colors: Name of the matplotlib color map of the strip.
+        cluster_colors: That of the branches; if it has too few, colors are spread over
             "turbo", neighbours far apart.
         log_scale: A logarithmic axis of heights; lower ones than 1e-6 of the greatest
             are drawn at that.
@@ -67,6 +72,13 @@ def plot_dendrogram(
     Raises:
         ValueError: If `classes`, `names` or `labels` have another length than there
             are leaves.
+
+    Examples:
+        >>> tree = Dendrogram.from_linkage([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+        >>> ax = Figure().subplots()
+        >>> patches = plot_dendrogram(tree, ax, classes=["oak", "oak", "elm"])
+        >>> [patch.get_label() for patch in patches]
+        ['elm', 'oak']
     """
     ax = pyplot.gca() if ax is None else ax
     m = tree.num_leaves
@@ -129,6 +141,12 @@ def save_dendrogram(
 
     Raises:
         ValueError: As `plot_dendrogram`, or if matplotlib knows no such format.
+
+    Examples:
+        >>> import tempfile
+        >>> tree = Dendrogram.from_linkage([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_dendrogram(tree, f"{folder}/tree.svg", names=["a", "b", "c"])
     """
     figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
     patches = plot_dendrogram(
@@ -181,7 +199,7 @@ def _corners(
 
 
 def _branch_colors(tree: Dendrogram, labels: ArrayLike | None, name: str) -> Any:
-    """A colour for each merge: its cluster's, or grey above all clusters."""
+    """A color for each merge: its cluster's, or gray above all clusters."""
     if labels is None:
         return _BRANCH_COLOR
     # A merge belongs to a cluster where both its children do.
@@ -211,7 +229,7 @@ def _coprime(a: int, b: int) -> bool:
 def _draw_strip(
     ax: Axes, class_of_leaf: list[object], colors: str
 ) -> tuple[Axes, list[Patch]]:
-    """A strip of class colours under the leaves, and a patch for each class."""
+    """A strip of class colors under the leaves, and a patch for each class."""
     try:
         classes, codes = np.unique(np.asarray(class_of_leaf), return_inverse=True)
     except TypeError:  # classes that have no order, such as None beside names
@@ -236,7 +254,7 @@ def _draw_strip(
 
 
 def _spread(name: str, count: int) -> np.ndarray:
-    """`count` colours `[count, 4]`: the first of a list, or spread over a scale."""
+    """`count` colors `[count, 4]`: the first of a list, or spread over a scale."""
     palette = colormaps[name]
     if palette.N <= 20 and count <= palette.N:
         return np.array([palette(i) for i in range(count)])

@@ -27,6 +27,14 @@ class MeanState:
     Attributes:
         weight: `[k]`.
         mean: Weighted means of statistics, `[k, ...]`.
+
+    Examples:
+        >>> from bregjax.convex import SquaredNorm
+        >>> a = MeanState(jnp.array([1.0]), jnp.array([[0.0]]))
+        >>> b = MeanState(jnp.array([3.0]), jnp.array([[4.0]]))
+        >>> union = BregmanModel(SquaredNorm()).union(a, b)
+        >>> print(union.weight, union.mean)
+        [4.] [[3.]]
     """
 
     weight: Array

@@ -50,6 +50,14 @@ class ColumnsModel(ClusterModel):
         num_columns: d.
         params: Parameters of the family in each column, leaves `[d, ...]`; all columns
             have the parameters of `family` if None.
+
+    Examples:
+        >>> from bregjax.families import Exponential
+        >>> model = ColumnsModel(Exponential(dim=1), num_columns=2)
+        >>> x = jnp.array([[1.0, 2.0], [4.0, 2.0]])
+        >>> states = jax.jit(model.leaves)(x, jnp.ones(2))
+        >>> print(jax.jit(model.cross_cost)(states, states)[0, 1].round(3))
+        0.446
     """
 
     family: Potential

@@ -18,6 +18,13 @@ class GaussianState:
         weight: `[k]`.
         moments: Means and covariances Σ, `[k, ...]`.
         log_det: log det Σ, `[k]`.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> moments = Moments(jnp.array([[0.0]]), jnp.array([[2.0]]), "diagonal")
+        >>> state = GaussianState(jnp.ones(1), moments, jnp.log(jnp.array([2.0])))
+        >>> print(state.log_det.round(3))
+        [0.693]
     """
 
     weight: Array

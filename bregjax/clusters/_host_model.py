@@ -19,6 +19,12 @@ class HostModel(abc.ABC):
     asks a host model for many pairs at once, and the host model calls its compiled
     programs as often as it takes. States are those of a `ClusterModel`, with NumPy
     arrays `[k, ...]`.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> model = bj.Beta(dim=2).cluster_model()
+        >>> isinstance(model.host(), HostModel)
+        True
     """
 
     @property

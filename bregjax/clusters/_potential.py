@@ -15,6 +15,12 @@ class Potential(Protocol):
 
     Families are potentials. A cluster model built on a potential never asks for the
     statistics or the density of a family.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> potential: Potential = bj.Poisson(dim=2)
+        >>> print(potential.separable, potential.solves)
+        True False
     """
 
     @property

@@ -73,6 +73,14 @@ class RootedGaussianModel(ClusterModel):
 
     Costs are those of `FullGaussianModel`; they take several times as long.
     Derivatives go by the moments: a derivative by data is good to eps s² / h².
+
+    Examples:
+        >>> x = jnp.array([[0.0, 0.0], [2.0, 0.0]])
+        >>> points = Moments(x, jnp.tile(jnp.eye(2), (2, 1, 1)))
+        >>> model = RootedGaussianModel()
+        >>> states = jax.jit(model.leaves)(points, jnp.ones(2))
+        >>> print(jax.jit(model.cross_cost)(states, states)[0, 1].round(3))  # log 2
+        0.693
     """
 
     @override

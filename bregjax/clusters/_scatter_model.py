@@ -56,6 +56,15 @@ class ScatterModel(ClusterModel):
     Attributes:
         spread: "log" for the gamma family, G that of `entropy_of_scatter`;
             "reciprocal" for the inverse Gaussian, G(s) = ½ log s.
+
+    Examples:
+        >>> from bregjax.clusters._scatters import Scatters
+        >>> x, scatter = jnp.array([[1.0], [3.0]]), jnp.full((2, 1), 0.1)
+        >>> points = Scatters(x, scatter, "reciprocal")
+        >>> model = ScatterModel("reciprocal")
+        >>> states = jax.jit(model.leaves)(points, jnp.ones(2))
+        >>> print(jax.jit(model.cross_cost)(states, states)[0, 1].round(3))
+        0.981
     """
 
     spread: Spread = jax.tree.static(default="log")

@@ -13,6 +13,10 @@ class Finding:
         name: Name of the test, one or two words.
         passed: Whether nothing needs to be changed.
         sentence: What was found and, if the test failed, what to do.
+
+    Examples:
+        >>> Finding("convex", passed=True, sentence="ψ is convex there.").passed
+        True
     """
 
     name: str

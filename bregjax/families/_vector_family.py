@@ -18,6 +18,11 @@ class VectorFamily(Family):
     """A family of observations `[d]`; its field `dim` is d, None before data is seen.
 
     Subclasses are frozen dataclasses with that field.
+
+    Examples:
+        >>> from bregjax.families import Poisson
+        >>> isinstance(Poisson(), VectorFamily), Poisson().for_data([[1, 0, 2]]).dim
+        (True, 3)
     """
 
     dim: int | None

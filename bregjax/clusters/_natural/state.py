@@ -40,6 +40,11 @@ class NaturalState:
         natural: The natural parameters θ with ∇ψ(θ) = τ, raveled, `[k, n]`.
         value: ψ*(τ), `[k]`.
         result: Codes of the solver, `[k]`.
+
+    Examples:
+        >>> state = unsolved(jnp.ones(2), jnp.array([[1.0], [4.0]]), jnp.zeros(1))
+        >>> print(state.natural.ravel(), [Result(code).name for code in state.result])
+        [0. 0.] ['STEP_LIMIT', 'STEP_LIMIT']
     """
 
     weight: Array

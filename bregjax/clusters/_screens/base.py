@@ -102,6 +102,14 @@ class CostScreen(Screen):
 
     Attributes:
         model: The cluster model.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> model = bj.SphericalGaussian().cluster_model()
+        >>> states = model.leaves(jnp.array([[0.0], [2.0]]), jnp.ones(2))
+        >>> bounds = jax.jit(CostScreen(model).against(states))(states)
+        >>> print(bounds[0, 1].round(3), bool(bounds[0, 1] <= 1.0))
+        1. True
     """
 
     model: Any
