@@ -1,4 +1,4 @@
-"""What users pass as tables: numbers in it, or what is there in their place."""
+"""Checks of tables that users pass: numbers, dense, present; errors name the cell."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ _REAL = "must be real numbers; got complex ones. Pass real features."
 
 
 def place(index: tuple[int, ...], columns: Sequence[object] | None = None) -> str:
-    """A position in words: `row 3, column 0`; with names of columns, `column 'age'`."""
+    """Write a position in words: `row 3, column 0`, or `column 'age'` by its name."""
     if len(index) > 2:
         return f"index {index}"
     words = [f"row {row}" for row in index[:1]]
@@ -34,11 +34,11 @@ def place(index: tuple[int, ...], columns: Sequence[object] | None = None) -> st
 
 
 def number_array(values: DataLike, name: str = "x") -> np.ndarray:
-    """Concrete values as a NumPy array of real numbers: whole ones stay what they are.
+    """Convert concrete values to a NumPy array of real numbers; integers stay integers.
 
     Raises:
-        ValueError: At the first entry that is no number, or hidden by a mask.
-        TypeError: If they are complex, or sparse.
+        ValueError: At the first entry that is not a number, or is hidden by a mask.
+        TypeError: If the values are complex or sparse.
     """
     _refuse_sparse(name, values)
     refuse_masked(name, values)
@@ -51,10 +51,10 @@ def number_array(values: DataLike, name: str = "x") -> np.ndarray:
 
 
 def _array(name: str, values: Any) -> np.ndarray:
-    """The values as NumPy has them.
+    """Convert values to the NumPy array that NumPy makes of them.
 
     Raises:
-        ValueError: If they are nested lists of unequal lengths.
+        ValueError: If the values are nested lists of unequal lengths.
     """
     try:
         return np.asarray(values)
@@ -64,7 +64,7 @@ def _array(name: str, values: Any) -> np.ndarray:
 
 
 def _refuse_ragged(name: str, values: Any) -> None:
-    """Raise ValueError at the first row that is not as long as row 0."""
+    """Raise ValueError at the first row whose length is not that of row 0."""
     lengths = [np.shape(row)[:1] for row in values]
     for row, length in enumerate(lengths):
         if length != lengths[0]:
@@ -78,7 +78,7 @@ def _refuse_ragged(name: str, values: Any) -> None:
 def _numbers_of_objects(
     name: str, array: np.ndarray, columns: Sequence[object] | None
 ) -> np.ndarray:
-    """Python objects as floats, None as NaN; text and all else are refused."""
+    """Convert Python objects to floats and None to NaN; refuse text and all else."""
     if array.dtype == object:
         try:
             numbers = array.astype(np.float64)
@@ -86,8 +86,8 @@ def _numbers_of_objects(
             numbers = None
         if numbers is not None and not any(isinstance(v, str) for v in array.flat):
             return numbers
-    # NumPy makes text of all entries beside a text: one that reads as no number is to
-    # blame, not the first of all.
+    # NumPy turns all entries into text if one entry is text: the error names the entry
+    # that cannot be read as a number, not the first entry.
     refused = [i for i, v in np.ndenumerate(array) if not _is_number(v)]
     no_number = [i for i in refused if not _reads_as_number(array[i])]
     index = (no_number or refused or [(0,) * array.ndim])[0]
@@ -118,14 +118,14 @@ def _reads_as_number(value: Any) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether it is None, or unequal to itself as NaN is, or pandas' NA or NaT."""
+    """Whether a value is None, NaN, or the NA or NaT of pandas."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float) and value != value
 
 
 def refuse_masked(name: str, values: Any) -> None:
-    """Raise ValueError for masked entries: NumPy reads whatever lies under a mask."""
+    """Raise ValueError for masked entries: NumPy would read the values under a mask."""
     nested = isinstance(values, list | tuple)
     for row, part in enumerate(values if nested else [values]):
         if not isinstance(part, np.ma.MaskedArray) or not np.ma.is_masked(part):
@@ -141,17 +141,18 @@ def refuse_masked(name: str, values: Any) -> None:
 
 
 def column_names(values: Any) -> list[object] | None:
-    """The names of the columns of a data frame; None where there are none."""
+    """The column names of a data frame; None for anything else."""
     names = getattr(values, "columns", None)
     return None if names is None or callable(names) else list(names)
 
 
 def check_table(name: str, x: Any) -> tuple[int, ...]:
-    """The shape of what can be a table with a row a point.
+    """Return the shape of a table that has one row for each point.
 
     Raises:
-        TypeError: If it is sparse.
-        ValueError: If entries are masked, or rows or columns are none or unequal.
+        TypeError: If the table is sparse.
+        ValueError: If entries are masked, rows differ in length, or the table has no
+            rows or no columns.
     """
     _refuse_sparse(name, x)
     refuse_masked(name, x)
@@ -174,7 +175,7 @@ def check_table(name: str, x: Any) -> tuple[int, ...]:
 
 
 def _refuse_sparse(name: str, x: Any) -> None:
-    """Raise TypeError for sparse matrices of SciPy, JAX and others."""
+    """Raise TypeError for a sparse matrix, of SciPy, JAX or another library."""
     dense = [way for way in ("toarray", "todense") if hasattr(x, way)]
     if not dense or isinstance(x, np.ndarray):
         return
@@ -188,7 +189,7 @@ def _refuse_sparse(name: str, x: Any) -> None:
 
 
 def range_fault(x: DataLike, dtype: Any) -> str:
-    """What is wrong with numbers whose squares leave the range of `dtype`, or ""."""
+    """Describe numbers whose squares leave the range of `dtype`; "" if none do."""
     limits = jnp.finfo(dtype)
     table = np.asarray(x, np.float64)
     table = table.reshape(len(table), -1)

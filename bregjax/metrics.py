@@ -71,10 +71,12 @@ def dendrogram_purity(
 
 
 def _pair_purities(children: np.ndarray, codes: list[int]) -> Iterator[float]:
-    """For each merge and class, the purities of the pairs that it joins, summed.
+    """Yield, for each merge and class, the summed purity of the pairs that it joins.
 
-    With l and r of a class to the left and right in a merge of s points, l·r pairs join
-    there, each at purity (l + r)/s.
+    With l points of the class on the left and r on the right of a merge of s points,
+    l·r pairs are joined, each at purity (l + r)/s. In the tree of `dendrogram_purity`,
+    classes a, a, b, b: the merge (0, 1) yields 1 for a, the next joins no pair of one
+    class, and the last joins the pair of b at purity 2/4. The mean is 0.75.
     """
     tables: list[dict[int, int] | None] = [None] * (len(codes) + len(children))
     sizes = [1] * len(codes)
@@ -97,8 +99,8 @@ def _pair_purities(children: np.ndarray, codes: list[int]) -> Iterator[float]:
 def _class_codes(
     classes: Sequence[Hashable] | np.ndarray | Array, num_leaves: int
 ) -> tuple[list[int], list[int]]:
-    """Class numbers of the leaves, and class sizes; refuses what isn't a class."""
-    # A list is not made an array: NumPy would take 1 and "1" for the same class.
+    """Number the classes: a number for each leaf, and the size of each class."""
+    # A list stays a list: in an array, NumPy would make 1 and "1" the same class.
     refuse_masked("classes", classes)
     array = np.asarray(classes) if hasattr(classes, "__array__") else None
     if array is not None and array.ndim != 1:
@@ -129,7 +131,7 @@ def _class_codes(
 
 
 def _is_missing(value: Hashable) -> bool:
-    """None, NaN, NaT, and the NA of pandas, which refuses to be compared."""
+    """Whether a class is None, NaN, NaT, or pandas NA, which has no truth value."""
     try:
         return value is None or bool(value != value)
     except TypeError:

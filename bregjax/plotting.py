@@ -61,8 +61,8 @@ def plot_dendrogram(
         labels: Flat clusters, `[m]`, as `tree.cut` gives them: the branches inside
             each have a color of their own.
         class_colors: Name of the matplotlib color map of the strip.
-        cluster_colors: That of the branches; if it has too few, colors are spread over
-            "turbo", neighbours far apart.
+        cluster_colors: Name of the color map of the branches. If it has too few colors,
+            "turbo" is spread over the clusters, neighbours far apart.
         log_scale: A logarithmic axis of heights; lower ones than 1e-6 of the greatest
             are drawn at that.
 
@@ -217,7 +217,10 @@ def _branch_colors(tree: Dendrogram, labels: ArrayLike | None, name: str) -> Any
 
 
 def _strides(count: int) -> np.ndarray:
-    """0 … count − 1 in an order whose neighbours are far apart."""
+    """The numbers 0 to count − 1, in an order that puts near numbers far apart.
+
+    Steps of about the golden ratio: for 8, the order is 0, 3, 6, 1, 4, 7, 2, 5.
+    """
     step = next(s for s in range(round(0.382 * count), count + 2) if _coprime(s, count))
     return np.arange(count) * step % count
 
@@ -263,7 +266,7 @@ def _spread(name: str, count: int) -> np.ndarray:
 
 
 def _shown(name: object) -> str:
-    """A name on one line, and no longer than a picture bears."""
+    """A name on one line, shortened to fit a picture."""
     line = " ".join(str(name).splitlines())
     if len(line) <= _MOST_LETTERS:
         return line
@@ -272,7 +275,7 @@ def _shown(name: object) -> str:
 
 
 def _escaped(name: object) -> str:
-    """The same where matplotlib looks for formulas, and passes over "_…" in legends."""
+    """A name for legends, where matplotlib reads $…$ as formulas and skips "_…"."""
     text = _shown(name).replace("$", r"\$")
     return "\u200b" + text if text.startswith("_") else text
 

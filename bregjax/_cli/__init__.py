@@ -1,1 +1,1 @@
-"""What the command line is made of: tables, one run, its report."""
+"""The command line: reading tables, running one clustering, reporting on it."""

@@ -16,15 +16,17 @@ __all__ = ["read_matrix", "read_npz"]
 
 _GIB = 2**30
 _DATA_KEYS = ("X", "x")
-# The dense table is copied a few times over: padded, as statistics, as states of nodes.
+# Of memory, for the dense table: there are copies of it, as padded rows, statistics
+# and states of nodes.
 _DENSE_SHARE = 1 / 8
 
 
 def read_matrix(path: Path) -> np.ndarray:
-    """The matrix of an .npy, .mtx or .mtx.gz file, float64 `[m, d]`.
+    """Read the matrix of an .npy, .mtx or .mtx.gz file, float64 `[m, d]`.
 
     Raises:
-        ValueError: If the file holds none, or a sparse one too large as a dense one.
+        ValueError: If the file holds no matrix, or a sparse one that is too large when
+            dense.
     """
     with opened(path) as file:
         if not path.name.lower().endswith((".mtx", ".mtx.gz")):
@@ -39,13 +41,13 @@ def read_matrix(path: Path) -> np.ndarray:
 
 
 def read_npz(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """The matrix of an .npz file, and the arrays beside it.
+    """Read the matrix of an .npz file, and the other arrays of the file.
 
     The matrix is what `scipy.sparse.save_npz` wrote, or the array called X or x, or the
     only array.
 
     Raises:
-        ValueError: If there is no such array, or a sparse one is too large.
+        ValueError: If the file has no such array, or a sparse one is too large.
     """
     # Opened here, for `np.load` leaves a damaged file open.
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -67,7 +69,7 @@ def read_npz(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
 
 
 def _readable(archive: Any, keys: set[str]) -> dict[str, np.ndarray]:
-    """The arrays of these names, without those of Python objects."""
+    """The arrays of these names, without arrays of Python objects."""
     found = {}
     for key in sorted(keys):
         with contextlib.suppress(ValueError):  # they would have to be unpickled
@@ -76,10 +78,10 @@ def _readable(archive: Any, keys: set[str]) -> dict[str, np.ndarray]:
 
 
 def as_dense(matrix: Any) -> np.ndarray:
-    """A sparse matrix as a dense one, if that is at most an eighth of the memory.
+    """Make a sparse matrix dense, if the result takes at most an eighth of the memory.
 
     Raises:
-        ValueError: If it is larger, naming the size.
+        ValueError: If the result is larger, naming its size.
     """
     if not scipy.sparse.issparse(matrix):
         return _matrix(np.asarray(matrix))

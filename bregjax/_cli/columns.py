@@ -1,4 +1,4 @@
-"""Which columns of a table are data, and which say something about the rows."""
+"""The roles of columns: data, or the classes, names and weights of rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ class ColumnChoice:
 
     Attributes:
         classes: The known classes of rows.
-        names: What rows are called.
-        weights: Their weights.
+        names: The names of rows.
+        weights: The weights of rows.
         drop: Columns to leave out.
     """
 
@@ -25,7 +25,7 @@ class ColumnChoice:
 
 @dataclass(frozen=True)
 class Roles:
-    """Column numbers by what they are for; None where there is none."""
+    """The numbers of the columns of each role; None where no column has the role."""
 
     classes: int | None
     names: int | None

@@ -6,21 +6,22 @@ from bregjax._cli.sheets import is_number
 
 __all__ = ["NAMELESS", "find_header", "fitted_header"]
 
-# What pandas calls a nameless column when it reads its own file again.
+# The names that pandas gives to a column without a name when it reads its own file.
 NAMELESS = ("", "Unnamed: 0")
 
 _YEARS = range(1500, 2200)
-# Rows after the first that are looked at.
+# How many rows after the first are compared with it.
 _SOME = 100
 
 
 def find_header(rows: Sequence[Sequence[str]]) -> tuple[bool, str]:
-    """Whether the first row is a header, and a note where that is not plain.
+    """Whether the first row is a header, and a note to the user where that is doubtful.
 
-    It is if no cell of it is a number. Where some are numbers it is if its first cell
-    is empty and no other row's is (an index without a name), or if beside text it
-    counts years and no other row does. A first row that counts otherwise, and no other
-    does, is data, with a note; so is one with a single year.
+    A first row without numbers is a header. A first row with numbers is a header in two
+    cases: its first cell is empty and that of every other row is not (an index without
+    a name), or it holds text and consecutive years and no other row does. All other
+    first rows are data. If such a row counts, as 1, 2, 3 does, or holds one year, and
+    no other row does, a note says so.
     """
     first, others = rows[0], rows[1:]
     number = [is_number(cell) for cell in first]
@@ -49,7 +50,7 @@ def _is_year(cell: str) -> bool:
 
 
 def _counts(row: Sequence[str], *, years: bool = False) -> bool:
-    """Whether its numbers are whole and go on by one, or in three by equal steps."""
+    """Whether the numbers of a row are whole and consecutive, or equally spaced."""
     cells = [cell for cell in row if is_number(cell)]
     if len(cells) < 2 or not all(cell.isdecimal() for cell in cells):
         return False
@@ -63,11 +64,11 @@ def _counts(row: Sequence[str], *, years: bool = False) -> bool:
 
 
 def fitted_header(rows: list[list[str]]) -> list[list[str]]:
-    """Rows with a first one that fits the others, if it names columns.
+    """Make a first row of column names as long as the other rows.
 
-    Without the mark that `numpy.savetxt` puts before names; with an empty cell in front
-    where every other row has one more, as R's `write.table` leaves out a name for the
-    names of rows.
+    `numpy.savetxt` puts a `#` before the names, which is removed. R's `write.table` has
+    no name for the column of row names, so that all other rows have one cell more: an
+    empty name is put in front.
     """
     first, *others = rows
     widths = {len(row) for row in others}

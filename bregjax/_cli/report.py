@@ -1,4 +1,4 @@
-"""What a run has to say, and the files it leaves."""
+"""The report of a run, and the files that a run writes."""
 
 import csv
 import textwrap
@@ -26,7 +26,7 @@ _KEY_WIDTH = 11
 
 
 def header(version: str) -> str:
-    """The first line: versions and device."""
+    """The first line of the report: versions and device."""
     return f"bregjax {version}, jax {jax.__version__} on {jax.default_backend()}"
 
 
@@ -50,7 +50,7 @@ def summary(table: Table, request: Request, outcome: Outcome) -> list[str]:
 
 
 def written(folder: Path, missing: Iterable[str] = ()) -> list[str]:
-    """The lines that name the files."""
+    """The lines of the report that name the files."""
     absent = set(missing)
     width = max(map(len, FILES)) + 2
     files = [
@@ -60,7 +60,7 @@ def written(folder: Path, missing: Iterable[str] = ()) -> list[str]:
 
 
 def aligned(key: str, value: str) -> str:
-    """One line, or more, of key and value."""
+    """A key and its value, wrapped where the value is long."""
     return textwrap.fill(
         value,
         width=88,
@@ -72,7 +72,7 @@ def aligned(key: str, value: str) -> str:
 
 
 def write_files(folder: Path, table: Table, outcome: Outcome) -> None:
-    """Write everything but the picture."""
+    """Write all files but the picture."""
     np.save(folder / "linkage.npy", outcome.tree.linkage())
     newick = outcome.tree.to_newick(table.names)
     (folder / "tree.nwk").write_text(newick + "\n", encoding="utf-8")

@@ -25,7 +25,7 @@ _DEFAULT_CLUSTERS = 10
 
 @dataclass(frozen=True)
 class Request:
-    """What to do with a table.
+    """A request to cluster a table.
 
     Attributes:
         family: The name of a built-in family.
@@ -47,12 +47,12 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What came of it.
+    """The outcome of a request.
 
     Attributes:
         tree: The dendrogram.
         clusters: The cluster of each row, `[m]`.
-        smoothing: What the smoothing was, in words.
+        smoothing: The smoothing, in words.
         engine: The engine that ran.
         compile_seconds: Time spent compiling.
         run_seconds: Wall time less that.
@@ -69,7 +69,7 @@ class Outcome:
 
 
 def check_request(table: Table, request: Request) -> None:
-    """Refuse before any work what would fail after it.
+    """Refuse, before any work, a request that would fail at the end.
 
     Raises:
         ValueError: If the number of clusters does not fit the rows, or no two rows
@@ -91,7 +91,7 @@ def check_request(table: Table, request: Request) -> None:
 
 
 def notes_on(table: Table) -> list[str]:
-    """What to say of a table before it is clustered, a sentence each."""
+    """Notes on a table, to show before clustering it, a sentence each."""
     looks = "" if table.x.dtype == object else lookalike(table.x)
     notes = [*table.notes, looks.replace("`x`", "the table")]
     if table.names is not None:
@@ -124,7 +124,7 @@ def _cluster(table: Table, request: Request) -> Outcome:
     smoothing = choose_smoothing(request.smoothing, family, table.x, table.weights)
     start = time.perf_counter()
     with _compilations() as durations, warnings.catch_warnings():
-        # What it looks like is among the notes of the table.
+        # This warning is among the notes on the table.
         warnings.filterwarnings("ignore", "`x` looks like")
         tree, info = agglomerate(
             table.x,
@@ -159,7 +159,7 @@ def _clusters(tree: Dendrogram, table: Table, request: Request) -> np.ndarray:
 
 
 def _in_terms_of(table: Table, message: str) -> str:
-    """A message of the library, with places in the file and options of this program."""
+    """Reword a message of the library: places in the file, options of this program."""
 
     def place(match: re.Match) -> str:
         row, column, column_alone = match.groups()

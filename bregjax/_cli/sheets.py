@@ -22,7 +22,7 @@ class Sheet:
         lines: Where each row ends in the file: its line from 1, or of a transposed
             table its column from 0.
         unit: What `lines` counts, "line" or "column".
-        notes: What was taken for granted, a sentence each.
+        notes: Assumptions made in reading the file, a sentence each.
     """
 
     header: tuple[str, ...] | None
@@ -51,12 +51,13 @@ def is_number(cell: str) -> bool:
 
 
 def numbers(sheet: Sheet, columns: Sequence[int]) -> np.ndarray:
-    """The cells of some columns as finite float64 numbers, `[m, len(columns)]`.
+    """Convert the cells of some columns to finite float64 numbers, `[m, len(columns)]`.
 
     True and False are 1 and 0.
 
     Raises:
-        ValueError: At the first cell that is none, naming line, column and remedy.
+        ValueError: At the first cell that is not a number, naming line, column and
+            remedy.
     """
     cells = [[row[i] for i in columns] for row in sheet.rows]
     values = _all_floats(cells)
@@ -75,9 +76,9 @@ def numbers(sheet: Sheet, columns: Sequence[int]) -> np.ndarray:
 
 
 def categories(sheet: Sheet, columns: Sequence[int]) -> np.ndarray:
-    """The cells of some columns as categories, objects `[m, len(columns)]`.
+    """Convert the cells of some columns to categories, objects `[m, len(columns)]`.
 
-    Numbers where all cells of a column are, text elsewhere.
+    Columns that hold only numbers become numbers, all others text.
 
     Raises:
         ValueError: At the first missing cell.
@@ -100,7 +101,7 @@ def categories(sheet: Sheet, columns: Sequence[int]) -> np.ndarray:
 
 
 def _all_floats(cells: list[list[str]]) -> np.ndarray | None:
-    """All cells as floats at once, if NumPy and this module read all of them alike."""
+    """Convert all cells by NumPy; None if NumPy may read a cell differently."""
     try:
         values = np.array(cells, dtype=np.float64)
     except ValueError:
@@ -128,5 +129,5 @@ def _remedy(cell: str, *, first: bool) -> str:
 
 
 def _short(cell: str, at_most: int = 60) -> str:
-    """A cell as messages show it."""
+    """Quote a cell for a message, shortened."""
     return repr(cell if len(cell) <= at_most else cell[: at_most - 1] + "…")

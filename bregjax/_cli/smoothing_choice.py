@@ -1,4 +1,4 @@
-"""Smoothing as one word or number on the command line."""
+"""The option --smoothing: one word or number."""
 
 import argparse
 import math
@@ -25,10 +25,10 @@ SMOOTHINGS = (
 
 
 def parse_smoothing(text: str) -> str | float:
-    """A name in `SMOOTHINGS`, or a positive number.
+    """Parse a name in `SMOOTHINGS`, or a positive number.
 
     Raises:
-        argparse.ArgumentTypeError: If it is neither.
+        argparse.ArgumentTypeError: If the text is neither.
     """
     word = text.lower().replace("_", "-")
     if word in SMOOTHINGS:
@@ -63,7 +63,7 @@ def choose_smoothing(
         weights: `[m]`, or None.
 
     Raises:
-        ValueError: If it means nothing for this family.
+        ValueError: If the choice does not apply to this family.
     """
     name = type(family).__name__
     if choice == "none":
@@ -96,7 +96,7 @@ def choose_smoothing(
 
 
 def describe_smoothing(choice: str | float, smoothing: StatisticMap | None) -> str:
-    """One line for the report: what was asked for and what it came to."""
+    """Describe the smoothing, and what was asked for, in a line of the report."""
     asked = "as given" if isinstance(choice, float) else choice
     if smoothing is None:
         return "none" if choice == "none" else f"none needed ({asked})"

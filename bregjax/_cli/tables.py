@@ -32,13 +32,13 @@ class Table:
         source: Where they come from, for the report.
         x: `[m, d]`; of categories objects.
         classes: The known class of each row, or None.
-        class_name: What the classes are called.
+        class_name: The name of the column of classes.
         names: A name for each row, or None.
         weights: `[m]`, or None.
         columns: What the file calls each column of `x`; numbers if None.
         lines: The line of the file that each row is on, from 1; None for arrays.
         unit: What `lines` counts: "line", or "column" (from 0) of a transposed table.
-        notes: What was taken for granted, a sentence each.
+        notes: Assumptions made in reading the file, a sentence each.
     """
 
     source: str
@@ -53,14 +53,14 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def place(self, row: int, column: int | None = None) -> str:
-        """Where an entry of `x`, or a row, is in the file."""
+        """The place in the file of an entry of `x`, or of a row."""
         words = f"row {row}"
         if self.lines is not None:
             words = f"{self.unit} {self.lines[row]}"
         return words if column is None else f"{words}, {self.column_place(column)}"
 
     def column_place(self, column: int) -> str:
-        """Where a column of `x` is in the file."""
+        """The place in the file of a column of `x`."""
         name = column if self.columns is None else self.columns[column]
         return f"column {name}"
 
@@ -163,7 +163,7 @@ _INDEX_NOTE = (
 
 
 def _has_index(sheet: Sheet, roles: Roles) -> bool:
-    """Whether the first column has no name, and there is nothing that it is for."""
+    """Whether the first column has no name and is only there to number or name rows."""
     if sheet.header is None or sheet.header[0] not in NAMELESS:
         return False
     return roles.names is None and roles.data[0] == 0 and len(roles.data) > 1
@@ -240,7 +240,7 @@ def _from_matrix(source: str, choice: ColumnChoice, x: np.ndarray) -> Table:
 
 
 def _texts(values: Iterable[object]) -> list[str]:
-    """Values as text, whole numbers without a point."""
+    """Convert values to text, whole numbers without a decimal point."""
     as_items = np.asarray(values).tolist()
     whole = lambda v: isinstance(v, float) and v.is_integer()
     return [str(int(v)) if whole(v) else str(v) for v in as_items]

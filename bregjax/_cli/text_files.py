@@ -78,7 +78,7 @@ def read_sheet(
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file or of the standard input, unpacked if they are gzipped."""
+    """Open a file or the standard input as bytes, unpacked if gzipped."""
     with contextlib.ExitStack() as stack:
         if path == STANDARD_INPUT:
             file: IO[bytes] = io.BytesIO(sys.stdin.buffer.read())
@@ -92,7 +92,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _cells_of_any_length() -> Iterator[None]:
-    """Lift the limit of 131,072 letters a cell, which is one of all the process."""
+    """Lift the limit of 131,072 letters a cell, a setting of the whole process."""
     before = csv.field_size_limit(2**31 - 1)
     try:
         yield
@@ -101,7 +101,7 @@ def _cells_of_any_length() -> Iterator[None]:
 
 
 def _decoded(file: IO[bytes], encoding: str) -> list[str]:
-    """The lines of a text, with their ends."""
+    """Decode the lines of a text; line ends are kept."""
     if encoding == "auto":
         marked = file.read(2) in _UTF_16
         file.seek(0)
@@ -127,7 +127,7 @@ def _decoded(file: IO[bytes], encoding: str) -> list[str]:
 
 
 def _first_undecodable(file: IO[bytes], encoding: str) -> int | None:
-    """The line that the encoding does not have, of one whose line ends are bytes."""
+    """The first line that cannot be decoded; None if lines of the encoding differ."""
     for number, line in enumerate(file, start=1):
         try:
             line.decode(encoding)
@@ -137,7 +137,7 @@ def _first_undecodable(file: IO[bytes], encoding: str) -> int | None:
 
 
 def _split(text: list[str], delimiter: str) -> tuple[list[list[str]], list[int]]:
-    """Cells of the lines that are not blank, and their numbers."""
+    """Split lines into cells: the rows that are not blank, and their line numbers."""
     first = next((line for line in text if line.strip()), "")
     mark = _guess(first) if delimiter == "auto" else DELIMITERS[delimiter]
     rows: list[list[str]] = []
@@ -179,8 +179,8 @@ def _by_mark(text: list[str], mark: str) -> Iterator[tuple[list[str], int]]:
         except csv.Error as error:
             raise ValueError(f"line {start + 1}: {error}. Check the line.") from None
         end = reader.line_num
-        # A quote that nobody closes takes in the rows up to the next quote, or the end:
-        # a row of several lines, or the last, is to stand up to a strict reading.
+        # A quote that is never closed takes in all rows up to the next quote, or to the
+        # end. So a row of several lines, and the last row, are parsed strictly again.
         if end > start + 1 or end == len(text):
             try:
                 list(csv.reader(text[start:end], strict=True, **options))
