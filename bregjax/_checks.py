@@ -24,6 +24,7 @@ __all__ = [
     "is_under_jit",
     "known_values",
     "values_behind",
+    "works_in_double",
 ]
 
 
@@ -31,6 +32,11 @@ def is_concrete(tree: PyTree) -> bool:
     """Whether the values of every leaf can be read: none is a tracer."""
     leaves = jax.tree.leaves(tree)
     return not any(isinstance(leaf, Tracer) for leaf in leaves)
+
+
+def works_in_double(tree: PyTree) -> bool:
+    """Whether costs from a tree are computed in float64, whatever the caller's mode."""
+    return is_concrete(tree) and jax.default_backend() == "cpu"
 
 
 def is_under_jit() -> bool:

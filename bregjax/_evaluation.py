@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax._checks import float_array, is_concrete, known_values
+from bregjax._checks import float_array, is_concrete, known_values, works_in_double
 from bregjax._inputs import range_fault
 from bregjax._problem import Problem, unchecked
 from bregjax._result import Result
@@ -46,8 +46,8 @@ def working(tree: Tree) -> Iterator[Tree]:
     with contextlib.ExitStack() as stack:
         if is_concrete(tree):
             stack.enter_context(known_values())
-            if jax.default_backend() == "cpu":
-                stack.enter_context(jax.enable_x64(True))
+        if works_in_double(tree):
+            stack.enter_context(jax.enable_x64(True))
         yield working_copy(tree)
 
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax._checks import is_concrete, values_behind
+from bregjax._checks import values_behind, works_in_double
 from bregjax._geometry import PrecisionError
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import Moments
@@ -93,7 +93,7 @@ def _rounded_up(value: float) -> float:
 
 def _limits(arguments: PyTree) -> Any:
     """The `finfo` of the precision in which costs are computed."""
-    double = is_concrete(arguments) and jax.default_backend() == "cpu"
+    double = works_in_double(arguments)
     return jnp.finfo(np.float64 if double else jnp.result_type(float))
 
 
