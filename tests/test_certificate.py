@@ -105,6 +105,18 @@ def test_inversions_are_no_fault():
     assert found.holds(1e-15)
 
 
+@pytest.mark.parametrize("family", ["ward", "poisson", "diagonal_gaussian"])
+def test_a_tree_in_single_precision_holds(family, rng):
+    """Made inside a float32 `jit`; its sum of costs is off by about 1e-6."""
+    x = rng.poisson(50.0, size=(M, 3)).astype(np.float32)
+    tree = jax.jit(lambda x: agglomerate(x, family=family, engine="matrix"))(x)
+    assert tree.merge_costs.dtype == np.float32
+    found = certify(Problem(x, family=family), tree)
+    assert found.rounding == 1e-4
+    assert found.holds()
+    assert not found.holds(1e-10)
+
+
 def _whole(high):
     return np.random.default_rng(0).integers(0, high, size=(M, 2))
 

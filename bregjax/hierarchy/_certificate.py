@@ -36,12 +36,12 @@ from bregjax.hierarchy._windowed.windows.lives import Lives
 
 __all__ = ["Certificate", "certify"]
 
-# _NEGLIGIBLE  Share of the mean merge cost for which smaller costs are taken: those of
-#     near-duplicates are rounding.
+# _ROUNDING  Relative error that is rounding, by the bytes of a cost. Also the share of
+#     the mean merge cost for which smaller costs, as of near-duplicates, are taken.
 # _CHUNKS  How many times the living clusters, fewer with each merge, are gathered. Too
 #     few, and dead ones are screened; too many, and gathering takes longer.
 # _PAIRS  Pairs that are looked at together.
-_NEGLIGIBLE = 1e-9
+_ROUNDING = {4: 1e-4, 8: 1e-9}
 _CHUNKS = 16
 _PAIRS = 2**19
 
@@ -54,13 +54,15 @@ class Certificate:
         excess: The most by which a pair that coexists costs less than a merge made in
             that time, in nats; 0 if none does.
         relative: The most by which one does as a share of that merge's cost (or of
-            1e-9 of the mean merge cost, where that is more), from 0 to 1: about 1e-12
-            where ties alone were broken, by rounding.
+            `rounding` of the mean merge cost, where that is more), from 0 to 1: about
+            1e-12 where ties alone were broken, by rounding.
         pair: The two nodes of `excess`, the one merged first in front; None if it is 0.
         num_pairs: How many pairs of nodes that coexist were covered.
         sum_of_costs: All merge costs of the tree, in nats.
         cost_of_all: Σ w_i B(τ_i, τ_all), all points as one cluster: what the costs of
             any tree add up to.
+        rounding: The relative error that counts as rounding: 1e-9, or 1e-4 where costs
+            are float32, as those of a tree made inside `jit` or on a GPU may be.
 
     Examples:
         >>> problem = Problem([[0.0], [1.0], [5.0]], family="ward")
@@ -75,6 +77,7 @@ class Certificate:
     num_pairs: int
     sum_of_costs: float
     cost_of_all: float
+    rounding: float
 
     @property
     def sum_error(self) -> float:
@@ -82,8 +85,13 @@ class Certificate:
         error = abs(self.sum_of_costs - self.cost_of_all)
         return error / self.cost_of_all if error else 0.0
 
-    def holds(self, rtol: float = 1e-9) -> bool:
-        """Whether the tree is greedy's, and its costs add up, to a relative error."""
+    def holds(self, rtol: float | None = None) -> bool:
+        """Whether the tree is greedy's, and its costs add up, to a relative error.
+
+        Args:
+            rtol: The relative error to allow; `rounding` by default.
+        """
+        rtol = self.rounding if rtol is None else rtol
         return self.relative <= rtol and self.sum_error <= rtol
 
 
@@ -155,12 +163,13 @@ def certify(
         if isinstance(tree, Dendrogram):
             own = tree.merge_costs
             compare_costs(tree, costs)
-        sum_of_costs = float(np.sum(np.asarray(own)))
+        sum_of_costs = float(np.sum(np.asarray(own, np.float64)))
+        size = min(np.asarray(own).dtype.itemsize, np.asarray(costs).dtype.itemsize)
         lives = _lives(children, costs)
         pairs = pairs_of(nodes, children, lives, rows, exact=sample is not None)
-        worst = _worst(pairs, lives)
+        worst = _worst(pairs, lives, _ROUNDING[size])
     num_pairs = _num_pairs(lives, rows)
-    return Certificate(*worst, num_pairs, sum_of_costs, cost_of_all)
+    return Certificate(*worst, num_pairs, sum_of_costs, cost_of_all, _ROUNDING[size])
 
 
 _taken = jax.jit(take)
@@ -261,10 +270,10 @@ def _num_pairs(lives: Lives, rows: np.ndarray) -> int:
 
 
 def _worst(
-    pairs: Iterator[_Pairs], lives: Lives
+    pairs: Iterator[_Pairs], lives: Lives, rounding: float
 ) -> tuple[float, float, tuple[int, int] | None]:
     """Excess, relative excess and the pair of the former."""
-    floor = _NEGLIGIBLE * np.sum(lives.cost[:-1]) / max(lives.num_steps, 1)
+    floor = rounding * np.sum(lives.cost[:-1]) / max(lives.num_steps, 1)
     floor = max(floor, np.finfo(float).tiny)
     excess, relative, pair = 0.0, 0.0, None
     for u, v, limit, cost in pairs:
