@@ -235,6 +235,16 @@ def _edges_at_length(name, method, dtype, rng):
     assert len(undecided) <= most * len(points), undecided
 
 
+@pytest.mark.slow
+def test_digits_lost_beside_a_wall_are_no_boundary(x64):
+    """Counts drift while ψ'' of the half-normal is 1e5 too large: −0.99852, not −1."""
+    pieces = SLOW["with a smooth one"][0]
+    points = [(0, 0, 1, 1.9), (0.3, 0, 1, 2.02), (0.3, 0, 1, 2.07), (0.3, 0, 1, 2.16)]
+    _, _, reference = families.product(*pieces)
+    assert float(reference(np.array(points[0]))) == pytest.approx(-0.99852, abs=1e-5)
+    sweep(pieces, points, x64, method="newton")
+
+
 def test_an_overshot_gaussian_is_at_no_wall(x64):
     """Half the way to the edge of dom ψ a variance has grown four times, not more."""
     mean = jnp.array([0.77380299, 0.22076498, 0.80284421, 0.83899814])

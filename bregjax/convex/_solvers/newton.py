@@ -71,6 +71,12 @@ def minimise(
     at_limit = jnp.fmax(last, jnp.where(seen <= blur, last, seen)) <= limit
     falling = verdict.boundary & ~check.near & (~held | edge)
     finite = falling & fast
+    # Where steps ended early with a residual that is no rounding, a small λ² comes from
+    # a wrong Hessian, as of a ψ that loses its digits next to a wall.
+    early = (state.reason == Reason.STUCK) | (state.reason == Reason.OUT_OF_STEPS)
+    largest = 1 + jnp.max(jnp.abs(y) + jnp.abs(state.point.gradient))
+    left = jnp.max(jnp.abs(check.residual)) > thresholds.UNSETTLED * eps**0.5 * largest
+    early = early & left
     result = first_of(
         [
             (invalid, Result.INVALID),
@@ -80,7 +86,7 @@ def minimise(
             (blurred & ~held, Result.BOUNDARY),
             (verdict.outside & (held | ~check.near), Result.OUTSIDE),
             (falling & rising & ~held, Result.BOUNDARY),
-            (finite & at_limit & check.measured, Result.BOUNDARY),
+            (finite & at_limit & check.measured & ~early, Result.BOUNDARY),
             (state.reason == Reason.OUT_OF_STEPS, Result.STEP_LIMIT),
         ],
         Result.STALLED,

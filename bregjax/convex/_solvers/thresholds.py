@@ -7,10 +7,10 @@ solver, which only ever hands points on, has a table of its own.
 
 Half and double have not been tried for SATURATED, SHORTER, SHORTEST, MOVED, FULL_STEP,
 CRAMPED, ROSE, LONG, NOT_CONVEX, CUT, QUIET, FLOOR, EXHAUSTED, INVISIBLE, PROGRESS,
-PEAK_SHARE, MAX_STEADY, LOGARITHMIC, BLUR_NEAR, NULL, NULL_PROBES, OFF_HULL, MOSTLY,
-RIDGE, STIFFER, ROUNDED, SETTLED_SHARE, EXACT, SAME_CURVATURE, STAIRCASE, VANISHED,
-LEVEL, APART, LOST, SPARSE, SHARP, SPENT, ADRIFT, and the sections of the scalar solver
-and of L-BFGS.
+PEAK_SHARE, MAX_STEADY, LOGARITHMIC, BLUR_NEAR, UNSETTLED, NULL, NULL_PROBES, OFF_HULL,
+MOSTLY, RIDGE, STIFFER, ROUNDED, SETTLED_SHARE, EXACT, SAME_CURVATURE, STAIRCASE,
+VANISHED, LEVEL, APART, LOST, SPARSE, SHARP, SPENT, ADRIFT, and the sections of the
+scalar solver and of L-BFGS.
 """
 
 # The bounded loops.
@@ -59,6 +59,7 @@ WORN = 0.5  # √ε: a variance of the scaled Hessian below it has lost half its
 UNRESOLVED = 64  # ε·mean²: a variance below it is noise
 FIRM = 32  # ε: a smaller pivot is the ridge's, not the Hessian's
 BLUR = 1 / 16**2  # λ² that a rounding of y and ∇f makes: near the boundary, to rounding
+UNSETTLED = 1  # √ε: a residual above it is no rounding where steps ended early
 BLUR_NEAR = BLUR / 16  # BLUR at a point that has a maximiser next to it
 FAR = 10  # λ² above which a blurred point is outside rather than on the boundary
 
