@@ -16,17 +16,26 @@ _FEW = 6  # numbers that are shown one by one
 
 
 def register_pytree(cls: type[T]) -> type[T]:
-    """Class decorator: a dataclass as a pytree, fields by `jax.tree.static` static.
+    """Register a dataclass as a pytree, whose fields by `jax.tree.static` are static.
 
     Like `jax.tree_util.register_dataclass`, but two classes never have equal tree
-    structures. With that function they do if their static fields are equal (seen with
+    structures. With that function, two classes with equal static fields do (seen with
     jax 0.10.2 and 0.12.0.1: `structure(A()) == structure(B())`), and a cache that is
     keyed by structures, as `jax.jit`'s is, can answer one class with the function
     compiled for the other: 14 % of 400 classes in one test.
 
-    A class with a constructor of its own gives a classmethod `_from_fields`, which
-    rebuilds an instance without checks. The repr of all others is one line, whatever
-    the size of their arrays.
+    A class with a constructor of its own has a classmethod `_from_fields`, which
+    rebuilds an instance without checks. The repr of a class without its own repr is
+    one line, whatever the size of its arrays.
+
+    Examples:
+        >>> @register_pytree
+        ... @dataclasses.dataclass(frozen=True)
+        ... class Ridge:
+        ...     amount: float
+        ...     power: int = jax.tree.static(default=2)
+        >>> jax.tree.map(lambda leaf: 10 * leaf, Ridge(0.5, power=3))
+        Ridge(amount=5.0, power=3)
     """
     fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
     static = [f.name for f in fields if f.metadata.get("static", False)]
