@@ -35,7 +35,10 @@ def is_concrete(tree: PyTree) -> bool:
 
 
 def works_in_double(tree: PyTree) -> bool:
-    """Whether costs from a tree are computed in float64, whatever the caller's mode."""
+    """Whether costs of a pytree of arguments are in float64 whatever the caller's mode.
+
+    Where they are not, the caller's mode decides.
+    """
     return is_concrete(tree) and jax.default_backend() == "cpu"
 
 

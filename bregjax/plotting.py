@@ -219,7 +219,8 @@ def _branch_colors(tree: Dendrogram, labels: ArrayLike | None, name: str) -> Any
 def _strides(count: int) -> np.ndarray:
     """The numbers 0 to count − 1, in an order that puts near numbers far apart.
 
-    Steps of about the golden ratio: for 8, the order is 0, 3, 6, 1, 4, 7, 2, 5.
+    Steps of about 0.382 of `count`, the golden section: for 8, the order is 0, 3, 6,
+    1, 4, 7, 2, 5.
     """
     step = next(s for s in range(round(0.382 * count), count + 2) if _coprime(s, count))
     return np.arange(count) * step % count

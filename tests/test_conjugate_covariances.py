@@ -157,3 +157,10 @@ def test_inner_product_has_twice_the_precision(dtype, rng, size):
     found = Fraction(float(high)) + Fraction(float(low))
     total = sum(abs(v) for v in exact)
     assert abs(found - sum(exact)) <= 4 * size * float(np.finfo(dtype).eps) ** 2 * total
+
+
+def test_inner_product_next_to_the_largest_number(dtype):
+    """Half of the largest number is finite; its parts, rounded up, are not."""
+    largest = np.finfo(dtype).max
+    high, low = inner_product(jnp.array([largest]), jnp.array([0.5], dtype))
+    assert (high, low) == (largest / 2, 0)

@@ -19,9 +19,9 @@ def find_header(rows: Sequence[Sequence[str]]) -> tuple[bool, str]:
 
     A first row without numbers is a header. A first row with numbers is a header in two
     cases: its first cell is empty and that of every other row is not (an index without
-    a name), or it holds text and consecutive years and no other row does. All other
-    first rows are data. If such a row counts, as 1, 2, 3 does, or holds one year, and
-    no other row does, a note says so.
+    a name), or it holds text and years that count up, as 1990, 2000, 2010, and no other
+    row does. All other first rows are data. If such a row counts, as 1, 2, 3 does, or
+    holds one year, and no other row does, a note says so. Of the other rows, 100 count.
     """
     first, others = rows[0], rows[1:]
     number = [is_number(cell) for cell in first]
@@ -50,7 +50,7 @@ def _is_year(cell: str) -> bool:
 
 
 def _counts(row: Sequence[str], *, years: bool = False) -> bool:
-    """Whether the numbers of a row are whole and consecutive, or equally spaced."""
+    """Whether whole numbers of a row are consecutive, or three and equally spaced."""
     cells = [cell for cell in row if is_number(cell)]
     if len(cells) < 2 or not all(cell.isdecimal() for cell in cells):
         return False

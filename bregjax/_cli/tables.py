@@ -163,7 +163,7 @@ _INDEX_NOTE = (
 
 
 def _has_index(sheet: Sheet, roles: Roles) -> bool:
-    """Whether the first column has no name and is only there to number or name rows."""
+    """Whether the first column has no name, and rows have no other names."""
     if sheet.header is None or sheet.header[0] not in NAMELESS:
         return False
     return roles.names is None and roles.data[0] == 0 and len(roles.data) > 1

@@ -127,7 +127,7 @@ def _decoded(file: IO[bytes], encoding: str) -> list[str]:
 
 
 def _first_undecodable(file: IO[bytes], encoding: str) -> int | None:
-    """The first line that cannot be decoded; None if lines of the encoding differ."""
+    """The first line that cannot be decoded; None in UTF-16 and UTF-32."""
     for number, line in enumerate(file, start=1):
         try:
             line.decode(encoding)

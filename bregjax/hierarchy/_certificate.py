@@ -36,8 +36,8 @@ from bregjax.hierarchy._windowed.windows.lives import Lives
 
 __all__ = ["Certificate", "certify"]
 
-# _ROUNDING  Relative error that is rounding, by the bytes of a cost. Also the share of
-#     the mean merge cost for which smaller costs, as of near-duplicates, are taken.
+# _ROUNDING  Relative error that is rounding, by the bytes of a cost. Costs below this
+#     share of the mean merge cost, as of near-duplicates, count as that share.
 # _CHUNKS  How many times the living clusters, fewer with each merge, are gathered. Too
 #     few, and dead ones are screened; too many, and gathering takes longer.
 # _PAIRS  Pairs that are looked at together.
@@ -55,14 +55,15 @@ class Certificate:
             that time, in nats; 0 if none does.
         relative: The most by which one does as a share of that merge's cost (or of
             `rounding` of the mean merge cost, where that is more), from 0 to 1: about
-            1e-12 where ties alone were broken, by rounding.
+            1e-12 in float64 where ties alone were broken, by rounding.
         pair: The two nodes of `excess`, the one merged first in front; None if it is 0.
         num_pairs: How many pairs of nodes that coexist were covered.
         sum_of_costs: All merge costs of the tree, in nats.
         cost_of_all: Σ w_i B(τ_i, τ_all), all points as one cluster: what the costs of
             any tree add up to.
-        rounding: The relative error that counts as rounding: 1e-9, or 1e-4 where costs
-            are float32, as those of a tree made inside `jit` or on a GPU may be.
+        rounding: The relative error that counts as rounding: 1e-9, or 1e-4 where the
+            tree's own costs or the recomputed ones are float32, as inside `jit` or on a
+            GPU. Full Gaussians of narrow bandwidths may need more in float32.
 
     Examples:
         >>> problem = Problem([[0.0], [1.0], [5.0]], family="ward")
@@ -167,9 +168,10 @@ def certify(
         size = min(np.asarray(own).dtype.itemsize, np.asarray(costs).dtype.itemsize)
         lives = _lives(children, costs)
         pairs = pairs_of(nodes, children, lives, rows, exact=sample is not None)
-        worst = _worst(pairs, lives, _ROUNDING[size])
+        rounding = _ROUNDING.get(size, _ROUNDING[4])
+        worst = _worst(pairs, lives, rounding)
     num_pairs = _num_pairs(lives, rows)
-    return Certificate(*worst, num_pairs, sum_of_costs, cost_of_all, _ROUNDING[size])
+    return Certificate(*worst, num_pairs, sum_of_costs, cost_of_all, rounding)
 
 
 _taken = jax.jit(take)

@@ -109,7 +109,7 @@ class CostScreen(Screen):
         >>> states = model.leaves(jnp.array([[0.0], [2.0]]), jnp.ones(2))
         >>> bounds = jax.jit(CostScreen(model).against(states))(states)
         >>> print(bounds[0, 1].round(3), bool(bounds[0, 1] <= 1.0))
-        1. True
+        1.0 True
     """
 
     model: Any

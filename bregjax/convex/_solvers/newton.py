@@ -71,12 +71,12 @@ def minimise(
     at_limit = jnp.fmax(last, jnp.where(seen <= blur, last, seen)) <= limit
     falling = verdict.boundary & ~check.near & (~held | edge)
     finite = falling & fast
-    # Where steps ended early with a residual that is no rounding, a small λ² comes from
-    # a wrong Hessian, as of a ψ that loses its digits next to a wall.
+    # Where steps ended early with a residual above rounding, a small λ² comes from a
+    # wrong Hessian, as of a ψ that loses its digits next to a wall.
     early = (state.reason == Reason.STUCK) | (state.reason == Reason.OUT_OF_STEPS)
-    largest = 1 + jnp.max(jnp.abs(y) + jnp.abs(state.point.gradient))
-    left = jnp.max(jnp.abs(check.residual)) > thresholds.UNSETTLED * eps**0.5 * largest
-    early = early & left
+    bound = thresholds.UNSETTLED * eps**0.5
+    bound = bound * (1 + jnp.abs(y) + jnp.abs(state.point.gradient))
+    early = early & ~jnp.all(jnp.abs(check.residual) <= bound)
     result = first_of(
         [
             (invalid, Result.INVALID),

@@ -79,14 +79,16 @@ def terms(y: Array, theta: Array, value: Array, gradient: Array) -> Array:
 def inner_product(left: Array, right: Array) -> tuple[Array, Array]:
     """<left, right> as the unevaluated sum of two numbers, accurate to eps².
 
-    By Dekker's product and Knuth's sum: where the products nearly cancel, the roundings
-    of the plain sum are those of Σ|y_i θ_i|, far above those of the result. For (1e4,
-    −1e4) and (1.0001, 1) in float32 the plain sum is 1; the pair is 1 and 0.000166, as
-    1.0001 is 1.0001000166 there.
+    Each factor is split into halves of half the digits, whose products are exact, and
+    these are added by Knuth's sum. As they are exact, they are the same numbers where a
+    compiler fuses them into sums. Where products nearly cancel, the roundings of the
+    plain sum are those of Σ|y_i θ_i|, far above those of the result. For (1e4, −1e4)
+    and (1.0001, 1) in float32 the plain sum is 1; the pair is 1 and 0.000166, as 1.0001
+    is 1.0001000166 there. The plain sum and 0 where a product is not finite.
 
     References:
         OGITA, RUMP & OISHI (2005), Accurate Sum and Dot Product, SIAM Journal on
-        Scientific Computing 26(6), Algorithm 5.3 (Dot2).
+        Scientific Computing 26(6), Algorithms 4.4 (Sum2) and 5.3 (Dot2).
     """
 
     def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
@@ -103,10 +105,11 @@ def inner_product(left: Array, right: Array) -> tuple[Array, Array]:
         high, low = two_sum(one[0], other[0])
         return high, low + (one[1] + other[1])
 
-    # A product fused into a sum has more digits there than elsewhere.
-    products = jax.lax.optimization_barrier(left * right)
     (a, b), (c, d) = halves(left), halves(right)
-    errors = b * d - (((products - a * c) - b * c) - a * d)
-    errors = jnp.where(jnp.isfinite(products), errors, 0)
-    zero = jnp.zeros((), products.dtype)
-    return jax.lax.reduce((products, errors), (zero, zero), add, (0,))
+    parts = jnp.concatenate([a * c, a * d, b * c, b * d])
+    zero = jnp.zeros((), parts.dtype)
+    total = jax.lax.reduce((parts, jnp.zeros_like(parts)), (zero, zero), add, (0,))
+    # Next to the largest number, a half rounded up overflows before a product does.
+    fine = jnp.isfinite(total[0]) & jnp.isfinite(total[1])
+    plain = jnp.sum(left * right)
+    return jnp.where(fine, total[0], plain), jnp.where(fine, total[1], 0)

@@ -59,7 +59,7 @@ WORN = 0.5  # √ε: a variance of the scaled Hessian below it has lost half its
 UNRESOLVED = 64  # ε·mean²: a variance below it is noise
 FIRM = 32  # ε: a smaller pivot is the ridge's, not the Hessian's
 BLUR = 1 / 16**2  # λ² that a rounding of y and ∇f makes: near the boundary, to rounding
-UNSETTLED = 1  # √ε: a residual above it is no rounding where steps ended early
+UNSETTLED = 1  # √ε·(1 + |y| + |∇f|): where steps end early, no residual is larger
 BLUR_NEAR = BLUR / 16  # BLUR at a point that has a maximiser next to it
 FAR = 10  # λ² above which a blurred point is outside rather than on the boundary
 
