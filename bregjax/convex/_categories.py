@@ -82,7 +82,7 @@ class LogSumExp(ConvexFunction):
         return SimplexEntropy()
 
 
-def _on_simplex(x: Array) -> Array:
+def on_simplex(x: Array) -> Array:
     """Whether x ≥ 0 and Σ x = 1 up to the rounding of a sum of n terms."""
     slack = 4 * (x.shape[-1] + 4) * jnp.finfo(x.dtype).eps
     return jnp.all(x >= 0, -1) & (jnp.abs(jnp.sum(x, -1) - 1) <= slack)
@@ -114,11 +114,11 @@ class SimplexEntropy(ConvexFunction):
 
     @override
     def _value(self, x: Array) -> Array:
-        return jnp.where(_on_simplex(x), jnp.sum(xlogx(x), -1), jnp.inf)
+        return jnp.where(on_simplex(x), jnp.sum(xlogx(x), -1), jnp.inf)
 
     @override
     def _inside(self, x: Array) -> Array:
-        return _on_simplex(x)
+        return on_simplex(x)
 
     @override
     def _gradient(self, x: Array) -> Array:
@@ -132,7 +132,7 @@ class SimplexEntropy(ConvexFunction):
     @override
     def _remainder(self, y: Array, delta: Array, x: Array | None) -> Array:
         value = NegativeEntropy().remainder(y, delta, x=x)
-        return jnp.where(_on_simplex(y) & _keeps_sum(delta), value, jnp.inf)
+        return jnp.where(on_simplex(y) & _keeps_sum(delta), value, jnp.inf)
 
     @override
     def _gradient_difference(self, y: Array, delta: Array) -> Array:

@@ -17,6 +17,7 @@ from bregjax._pytree import register_pytree
 from bregjax._typing import Array, DataLike
 from bregjax.clusters import BregmanModel, MeanState
 from bregjax.convex import ConjugateSolution, NegativeEntropy
+from bregjax.convex._categories import on_simplex
 from bregjax.families._base import Family
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._densities import by_divergence
@@ -120,18 +121,12 @@ class Categorical(Family):
     ) -> ConjugateSolution:
         """Σ μ log μ at θ = log μ, if every block adds up to 1 to rounding."""
         del start
-        eps = jnp.finfo(mean.dtype).eps
-        on_plane = jnp.stack(
-            [
-                jnp.abs(jnp.sum(b) - 1) <= 100 * eps * jnp.linalg.norm(b)
-                for b in self._blocks(mean)
-            ]
-        ).all()
+        closure = jnp.stack([on_simplex(block) for block in self._blocks(mean)]).all()
         return closed_form(
             jnp.sum(xlogx(mean)),
             jnp.log(mean),
-            inside=on_plane & jnp.all(mean > 0),
-            closure=on_plane & jnp.all(mean >= 0),
+            inside=closure & jnp.all(mean > 0),
+            closure=closure,
             valid=all_finite(mean),
         )
 

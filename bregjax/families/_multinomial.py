@@ -14,6 +14,7 @@ from bregjax._pytree import register_pytree
 from bregjax._typing import Array, DataLike
 from bregjax.clusters import BregmanModel, MeanState
 from bregjax.convex import ConjugateSolution, NegativeEntropy
+from bregjax.convex._categories import on_simplex
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._densities import by_divergence
 from bregjax.families._vector_family import VectorFamily
@@ -69,14 +70,12 @@ class Multinomial(VectorFamily):
     ) -> ConjugateSolution:
         """Σ μ log μ at θ = log μ, if μ adds up to 1 to rounding."""
         del start
-        eps = jnp.finfo(mean.dtype).eps
-        total = jnp.sum(mean)
-        on_plane = jnp.abs(total - 1) <= 100 * eps * jnp.linalg.norm(mean)
+        closure = on_simplex(mean)
         return closed_form(
             jnp.sum(xlogx(mean)),
             jnp.log(mean),
-            inside=on_plane & jnp.all(mean > 0),
-            closure=on_plane & jnp.all(mean >= 0),
+            inside=closure & jnp.all(mean > 0),
+            closure=closure,
             valid=all_finite(mean),
         )
 
