@@ -1,5 +1,7 @@
 """Costs that invert by the hundred: the windowed engine merges one at a time then."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -7,9 +9,10 @@ from hostile_cases import HOSTILE, ORDINARY, leaves_of
 from hostile_cases import greedy as one_at_a_time
 
 from bregjax import Problem
-from bregjax.clusters import BregmanModel
+from bregjax.clusters import BregmanModel, Screen
 from bregjax.clusters._screens.kernels import in_range, log_of_product
 from bregjax.convex import NegativeEntropy
+from bregjax.extend import register_pytree
 from bregjax.hierarchy import agglomerate, certify
 from bregjax.hierarchy._engine_windowed import _Run
 from bregjax.hierarchy._windowed.fallbacks.lists import (
@@ -66,19 +69,26 @@ def test_merges_in_one_program_are_greedy_s(name, cases, rng, x64):
         assert run.info.single_steps == M - 1
 
 
-def test_a_screen_that_says_nothing_hides_no_pair(rng, x64, monkeypatch):
+@register_pytree
+@dataclasses.dataclass(frozen=True)
+class Silent(Screen):
+    """Bounds that say nothing."""
+
+    def features(self, state, dtype):
+        return state.weight.astype(dtype)
+
+    def against(self, rows):
+        return lambda columns: jnp.full((len(rows), len(columns)), jnp.nan, rows.dtype)
+
+
+def test_a_screen_that_says_nothing_hides_no_pair(rng, x64):
     """All pairs of a row are evaluated then, more than the least bounds' batches."""
     m = 400
     x = rng.gamma(1.0, size=(m, 2))
     model = BregmanModel(NegativeEntropy())
     leaves = model.leaves(jnp.asarray(x), jnp.ones(m))
     expected, _ = one_at_a_time(model, leaves, m)
-    screen = kernels.screen(model, leaves)
-    nothing = lambda self, rows: (
-        lambda columns: jnp.full((len(rows[0]), len(columns[0])), jnp.nan)
-    )
-    monkeypatch.setattr(type(screen), "against", nothing)
-    store = Store(model, screen, leaves, m)
+    store = Store(model, Silent(), leaves, m)
     run = _Run(store, m)
     run.clusters.search()
     run._merge_compiled(m - 1)
