@@ -11,11 +11,13 @@ import numpy as np
 from jax.core import Tracer
 
 from bregjax._inputs import FILL, column_names, number_array, place
+from bregjax._sparse_rows import SparseRows
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 
 __all__ = [
     "as_key",
     "check_count",
+    "check_entries",
     "check_finite",
     "check_support",
     "check_weights",
@@ -188,6 +190,33 @@ def check_support(
     raise ValueError(
         f"`{name}` {rule}; got {np.asarray(values)[first]} at {place(first, columns)}"
         f"{more}. {remedy}."
+    )
+
+
+def check_entries(
+    name: str, rows: SparseRows, allowed: np.ndarray, rule: str, remedy: str
+) -> None:
+    """Raise ValueError at the first entry of sparse rows that is not finite or allowed.
+
+    Args:
+        name: The argument's name.
+        rows: Its rows.
+        allowed: Whether each entry is, `[e]`.
+        rule: What must hold, as "must be non-negative".
+        remedy: What to do, a sentence without its full stop.
+    """
+    values = np.asarray(rows.values)
+    finite = np.isfinite(values)
+    if finite.all() and allowed.all():
+        return
+    if not finite.all():
+        allowed, rule, remedy = finite, "must be finite", FILL
+    entry = int(np.argmin(allowed))
+    bad = np.count_nonzero(~allowed)
+    index = int(rows.pattern.rows[entry]), int(rows.pattern.columns[entry])
+    more = f" ({bad} such in all)" if bad > 1 else ""
+    raise ValueError(
+        f"`{name}` {rule}; got {values[entry]} at {place(index)}{more}. {remedy}."
     )
 
 

@@ -4,16 +4,18 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import float_array, is_concrete, known_values, works_in_double
+from bregjax._columns import in_blocks
 from bregjax._inputs import range_fault
 from bregjax._problem import Problem, unchecked
 from bregjax._result import Result
+from bregjax._sparse_rows import SparseRows, equal_sparse_rows
 from bregjax._typing import Array, DataLike, PyTree
 from bregjax.clusters import ClusterModel
 from bregjax.families import Family
@@ -101,7 +103,7 @@ def evaluate(
     if not any(problem.family.cluster_model().solves for problem in problems):
         run = _compiled(core, **static)
     if not is_concrete(args):
-        return run(*working_copy(args))
+        return run(*_sparse_in_blocks(working_copy(args)))
     with working(args) as args:
         # A program of its own, run first: beside another's factorisations those of the
         # leaves could lock up a CPU.
@@ -110,7 +112,15 @@ def evaluate(
         places = itertools.chain(numbers, itertools.repeat(None))
         for name, problem, place in zip(names, problems, places, strict=False):
             check_leaves(leaf_codes(problem), problem, name=name, numbers=place)
-        return jax.tree.map(np.asarray, run(*args))
+        return jax.tree.map(np.asarray, run(*_sparse_in_blocks(args)))
+
+
+def _sparse_in_blocks(args: PyTree) -> PyTree:
+    """Arguments with the columns of sparse rows in blocks; see `_columns`."""
+    problems = [arg for arg in args if isinstance(arg, Problem)]
+    if not problems or not isinstance(problems[0].x, SparseRows):
+        return args
+    return in_blocks(args, problems[0])
 
 
 @functools.cache
@@ -120,8 +130,23 @@ def _compiled(core: Callable[..., PyTree], **static: Hashable) -> Callable[..., 
 
 def leaf_codes(problem: Problem) -> Array:
     """Result codes of the leaves, `[m]`."""
+    if isinstance(problem.x, SparseRows):
+        return _codes_of_sparse(problem)
     model = problem.family.cluster_model()
     return _codes(problem) if model.solves else _compiled_codes(problem)
+
+
+def _codes_of_sparse(problem: Problem) -> Array:
+    """INVALID where a sum of squares of entries leaves the range of floats.
+
+    Families that take sparse rows have a finite cost at every other row.
+    """
+    rows: Any = problem.x
+    values = np.asarray(rows.values)
+    with np.errstate(over="ignore"):
+        squares = np.bincount(rows.pattern.rows, values * values, rows.shape[0])
+    finite = np.isfinite(squares)
+    return np.where(finite, Result.CONVERGED, Result.INVALID)  # pyright: ignore[reportReturnType]
 
 
 def _codes(problem: Problem) -> Array:
@@ -164,6 +189,8 @@ def equal_rows(problem: Problem) -> np.ndarray:
 
     By a hash of the bits, then compared with the first row of that hash.
     """
+    if isinstance(problem.x, SparseRows):
+        return equal_sparse_rows(problem.x, np.asarray(problem.weights, float))
     rows = np.asarray(problem.x, float).reshape(problem.num_points, -1)
     table = np.column_stack([rows, np.asarray(problem.weights, float)]) + 0.0  # no −0
     bits = table.view(np.uint64)
@@ -203,7 +230,9 @@ def check_leaves(
             f"{family}, from row {number} on. {fault}"
         )
     smoothed = "as smoothed" if problem.smoothing is not None else "unsmoothed"
-    row = np.array2string(np.asarray(problem.x[bad[0]]), threshold=8, edgeitems=3)
+    row = problem.x[bad[:1]]
+    row = row.toarray() if isinstance(row, SparseRows) else row
+    row = np.array2string(np.asarray(row)[0], threshold=8, edgeitems=3)
     usual = f"{code.sentence} {problem.family.smoothing_hint}."
     raise ValueError(
         f"`{name}` has {len(bad)} of {len(codes)} rows, {smoothed}, without a finite "

@@ -2,7 +2,7 @@
 
 import abc
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -10,16 +10,21 @@ import numpy as np
 from typing_extensions import override
 
 from bregjax._centers import check_map
-from bregjax._checks import check_finite, float_array, is_concrete
+from bregjax._checks import check_entries, check_finite, float_array, is_concrete
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
+from bregjax._sparse_rows import SparseRows, SparseTable
 from bregjax._typing import Array, DataLike, PyTree
 from bregjax.clusters import BregmanModel, ClusterModel, MeanState
 from bregjax.clusters._bregman_model import divergences_from
+from bregjax.clusters._excess import excess_of
 from bregjax.convex import ConvexFunction, SquaredNorm
 from bregjax.smoothing import StatisticMap
 
 __all__ = ["FunctionGeometry", "Geometry", "PrecisionError"]
+
+
+Sparse = TypeVar("Sparse", bound=SparseTable)
 
 
 class PrecisionError(ValueError):
@@ -83,11 +88,36 @@ class Geometry(abc.ABC):
 
     def as_rows(self, x: DataLike) -> Array:
         """Return observations as an array of floats with one row each."""
+        if isinstance(x, SparseRows):
+            return x  # pyright: ignore[reportReturnType]
         return float_array(x)
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether rows may be sparse: entries of 0 then have statistics of 0."""
+        return False
+
+    def sparse_statistics(self, x: Sparse) -> Sparse:
+        """Return statistics of sparse rows, which have entries where the rows do."""
+        return x
+
+    def saturated_terms(self, statistics: Array, columns: Array) -> Array:
+        """Compute log p(x; τ = T(x)) of single entries, each at its own mean, `[e]`.
+
+        Args:
+            statistics: Entries of `sparse_statistics`, `[e]`.
+            columns: The columns that they stand in, `[e]`.
+        """
+        del columns
+        return jnp.zeros(statistics.shape)
 
     def check_support(self, x: DataLike) -> None:
         """Raise ValueError at the first row outside the sample space."""
-        if is_concrete(x):
+        if not is_concrete(x):
+            return
+        if isinstance(x, SparseRows):
+            check_entries("x", x, np.ones(x.values.shape, bool), "", "")
+        else:
             check_finite("x", x)
 
     def check_rows(self, rows: Array) -> None:
@@ -182,6 +212,11 @@ class FunctionGeometry(Geometry):
     @override
     def columnwise(self) -> bool:
         return self.function.separable
+
+    @property
+    @override
+    def takes_sparse(self) -> bool:
+        return excess_of(self.function) is not None
 
     @override
     def result_of_mean(self, mean: Array) -> int:

@@ -6,17 +6,20 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from bregjax._sparse_rows import SparseRows
 from bregjax._typing import DataLike
 
 __all__ = [
     "FILL",
     "check_table",
     "column_names",
+    "dense_remedy",
     "is_missing",
     "number_array",
     "place",
     "range_fault",
     "refuse_masked",
+    "size_in_words",
 ]
 
 FILL = "Drop or impute such entries first"
@@ -177,22 +180,37 @@ def check_table(name: str, x: Any) -> tuple[int, ...]:
 def _refuse_sparse(name: str, x: Any) -> None:
     """Raise TypeError for a sparse matrix, of SciPy, JAX or another library."""
     dense = [way for way in ("toarray", "todense") if hasattr(x, way)]
-    if not dense or isinstance(x, np.ndarray):
+    if not dense or isinstance(x, np.ndarray | SparseRows):
         return
-    shape = np.shape(x)
-    size = " × ".join(f"{n:,}" for n in shape)
     raise TypeError(
-        f"`{name}` must be dense; got a sparse {type(x).__name__} of {size}. "
-        f"{name}.{dense[0]}() takes {8 * np.prod(shape, dtype=float) / 2**30:.2f} GiB "
-        "in float64; drop empty or rare columns first where that is too much."
+        f"`{name}` must be dense; got a sparse {type(x).__name__} of "
+        f"{size_in_words(x)}. {dense_remedy(name, x, dense[0])}"
+    )
+
+
+def size_in_words(x: Any) -> str:
+    """Write the sizes of a table, such as `1,192 × 61,188`."""
+    return " × ".join(f"{n:,}" for n in np.shape(x))
+
+
+def dense_remedy(name: str, x: Any, way: str = "toarray") -> str:
+    """Say how a sparse table is made dense, and what memory the result takes."""
+    gib = 8 * np.prod(np.shape(x), dtype=float) / 2**30
+    return (
+        f"{name}.{way}() takes {gib:.2f} GiB in float64; drop empty or rare columns "
+        "first where that is too much."
     )
 
 
 def range_fault(x: DataLike, dtype: Any) -> str:
     """Describe numbers whose squares leave the range of `dtype`; "" if none do."""
     limits = jnp.finfo(dtype)
+    if isinstance(x, SparseRows):
+        x = np.asarray(x.values)[:, None]
     table = np.asarray(x, np.float64)
     table = table.reshape(len(table), -1)
+    if not table.size:
+        return ""
     sizes = np.abs(table)
     row, column = np.unravel_index(np.argmax(sizes), sizes.shape)
     largest = sizes[row, column]

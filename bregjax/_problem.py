@@ -9,13 +9,15 @@ import numpy as np
 
 from bregjax._checks import check_weights, float_array, is_concrete
 from bregjax._geometry import FunctionGeometry, Geometry
-from bregjax._inputs import check_table
+from bregjax._inputs import check_table, dense_remedy, number_array, size_in_words
 from bregjax._pytree import in_words, register_pytree
+from bregjax._sparse_rows import SparseRows, is_sparse, sparse_of_dense, sparse_rows
 from bregjax._typing import Array, DataLike
-from bregjax.convex import ConvexFunction
+from bregjax.convex import ConvexFunction, NegativeEntropy
 from bregjax.convex._plain import as_convex_function
 from bregjax.families import named_family
 from bregjax.smoothing import StatisticMap
+from bregjax.smoothing._maps import Adding, Mixing, PseudoCount
 
 __all__ = ["FamilyLike", "Problem", "check_problem", "new_rows", "unchecked"]
 
@@ -41,7 +43,8 @@ class Problem:
     `jax.tree.map` has rebuilt.
 
     Attributes:
-        x: Rows as floats, `[m, d]`; codes of levels for `Categorical`.
+        x: Rows as floats, `[m, d]`; codes of levels for `Categorical`; `SparseRows`
+            where the data are sparse.
         family: The family, its dimension and levels known; a convex function is held
             by a `FunctionGeometry`.
         smoothing: The smoothing map, or None.
@@ -92,6 +95,7 @@ class Problem:
             TypeError: If `family` or `smoothing` is of no kind known here.
         """
         geometry = _geometry(family)
+        x = sparse_rows(x) if is_sparse(x) else x
         count = check_table("x", x)[0]
         geometry, rows = _rows_of(geometry, x)
         if weights is not None:
@@ -119,7 +123,7 @@ class Problem:
         geometry = geometry.suited_to(rows, found, weights)
         weights = float_array(np.ones(rows.shape[0])) if weights is None else weights
         vars(self).update(
-            x=_own(rows),
+            x=jax.tree.map(_own, rows),
             family=geometry,
             smoothing=found,
             weights=_own(weights),
@@ -200,6 +204,9 @@ class Problem:
         except (AttributeError, TypeError, ValueError):  # mapped to something else
             return f"Problem(x={self.x!r}, family={self.family!r})"
         shape = f"{_count(m, 'row')} and {_count(int(np.prod(columns)), 'column')}"
+        if isinstance(self.x, SparseRows):
+            kept = len(self.x.pattern.columns) / max(m * columns[0], 1)
+            shape += f", {100 * kept:.2g} % of the entries not 0"
         lines = {
             "family": self.family,
             "smoothing": self.smoothing,
@@ -244,7 +251,7 @@ def check_problem(problem: Any) -> Problem:
         check_weights(problem.weights, shapes[1][0])
         family.check_rows(problem.x)
     if smoothing is not None:
-        family.check_smoothing(smoothing, problem.x)
+        _check_smoothing(smoothing, family, problem.x, problem.weights)
     family = family.suited_to(problem.x, smoothing, problem.weights)
     known = is_concrete(problem)
     return unchecked(problem, family=family, _is_checked=known)
@@ -264,6 +271,7 @@ def new_rows(problem: Problem, rows: DataLike | None) -> Problem:
     if rows is None:
         rows = problem.x
     else:
+        rows = _rows_like(problem, rows)
         check_table("rows", rows)
         if np.ndim(rows) < problem.x.ndim and problem.x.shape[1] != 1:
             raise ValueError(
@@ -279,8 +287,25 @@ def new_rows(problem: Problem, rows: DataLike | None) -> Problem:
     return unchecked(problem, x=rows, weights=ones)
 
 
+def _rows_like(problem: Problem, rows: DataLike) -> DataLike:
+    """Rows that are sparse where those of a problem are, and only there."""
+    if is_sparse(rows):
+        rows = sparse_rows(rows, "rows")
+        return rows if isinstance(problem.x, SparseRows) else rows.toarray()
+    if isinstance(problem.x, SparseRows) and np.ndim(rows) == 2:
+        known = number_array(rows, "rows") if is_concrete(rows) else rows
+        return sparse_of_dense(known, "rows")  # pyright: ignore[reportReturnType]
+    return rows
+
+
 def _rows_of(geometry: Geometry, x: DataLike) -> tuple[Geometry, Array]:
     """The geometry with what it takes from data filled in, and the data as floats."""
+    if isinstance(x, SparseRows) and not geometry.takes_sparse:
+        raise TypeError(
+            f"`x` must be dense for {type(geometry).__name__}; got a sparse table of "
+            f"{size_in_words(x)}. Sparse rows are for multinomial, poisson, bernoulli, "
+            f"negative_binomial, geometric and ward; {dense_remedy('x', x)}"
+        )
     geometry = geometry.for_data(x)
     geometry.check_support(x)
     return geometry, geometry.as_rows(x)
@@ -331,7 +356,7 @@ def _smoothing(
     if smoothing is None:
         return None
     if isinstance(smoothing, StatisticMap):
-        geometry.check_smoothing(smoothing, rows)
+        _check_smoothing(smoothing, geometry, rows, weights)
         return smoothing
     if isinstance(smoothing, str) and smoothing == "auto":
         return geometry.default_smoothing(rows, weights)
@@ -339,6 +364,32 @@ def _smoothing(
         '`smoothing` must be "auto", None or a smoothing map such as '
         f"normal_reference(x); got {smoothing!r}."
     )
+
+
+def _check_smoothing(
+    smoothing: StatisticMap, geometry: Geometry, rows: Any, weights: Array | None
+) -> None:
+    """Raise unless a map suits the statistics, and sparse rows if they are such."""
+    if not isinstance(rows, SparseRows):
+        geometry.check_smoothing(smoothing, rows)
+        return
+    # One row stands for all: maps are checked against the form of statistics.
+    geometry.check_smoothing(smoothing, rows[:1].toarray())
+    if not isinstance(smoothing, Adding | Mixing | PseudoCount):
+        raise TypeError(
+            "`smoothing` of sparse rows must be None, mixing, bernstein, adding or "
+            f"pseudo_count, whose floor is known without the zeros; got {smoothing!r}."
+        )
+    differs = weights is not None and is_concrete(weights) and np.ptp(weights) > 0
+    if isinstance(smoothing, PseudoCount) and differs:
+        model: Any = geometry.cluster_model()
+        if not isinstance(model.function, NegativeEntropy):
+            raise ValueError(
+                "`smoothing` by pseudo_count needs weights that are all equal where "
+                f"rows are sparse, for {type(geometry).__name__}: other weights put "
+                "columns without entries at other means. Use mixing or adding, or "
+                "dense rows."
+            )
 
 
 def _count(number: int, noun: str) -> str:

@@ -42,6 +42,11 @@ class Bernoulli(VectorFamily):
 
     @property
     @override
+    def takes_sparse(self) -> bool:
+        return True
+
+    @property
+    @override
     def separable(self) -> bool:
         return True
 

@@ -9,8 +9,10 @@ from jax.scipy.special import logsumexp
 from typing_extensions import override
 
 from bregjax._checks import check_support, is_concrete
+from bregjax._geometry import Sparse
 from bregjax._numerics import proportions, xlogx
 from bregjax._pytree import register_pytree
+from bregjax._sparse_rows import row_totals
 from bregjax._typing import Array, DataLike
 from bregjax.clusters import BregmanModel, MeanState
 from bregjax.convex import ConjugateSolution, NegativeEntropy
@@ -50,6 +52,11 @@ class Multinomial(VectorFamily):
 
     @property
     @override
+    def takes_sparse(self) -> bool:
+        return True
+
+    @property
+    @override
     def natural_init(self) -> Array:
         """The uniform distribution."""
         return jnp.zeros(self.known_dim)
@@ -63,6 +70,15 @@ class Multinomial(VectorFamily):
     def sufficient_statistics(self, x: Array) -> Array:
         """Proportions x / Σ x."""
         return proportions(jnp.asarray(x, dtype=float))
+
+    @override
+    def sparse_statistics(self, x: Sparse) -> Sparse:
+        return x.by_totals()
+
+    @override
+    def saturated_terms(self, statistics: Array, columns: Array) -> Array:
+        del columns
+        return xlogx(statistics)
 
     @override
     def conjugate(
@@ -97,7 +113,7 @@ class Multinomial(VectorFamily):
         """Raise ValueError at a negative entry or an empty row."""
         super().check_support(x)
         if is_concrete(x):
-            totals = np.asarray(self.as_rows(x)).sum(axis=-1)
+            totals = row_totals(self.as_rows(x))
             check_support(
                 "x",
                 totals,

@@ -71,6 +71,11 @@ class NegativeBinomial(VectorFamily):
 
     @property
     @override
+    def takes_sparse(self) -> bool:
+        return True
+
+    @property
+    @override
     def separable(self) -> bool:
         return True
 
@@ -189,6 +194,11 @@ class Geometric(VectorFamily):
     """
 
     dim: int | None = jax.tree.static(default=None)
+
+    @property
+    @override
+    def takes_sparse(self) -> bool:
+        return True
 
     @property
     @override

@@ -43,6 +43,11 @@ class Poisson(VectorFamily):
 
     @property
     @override
+    def takes_sparse(self) -> bool:
+        return True
+
+    @property
+    @override
     def separable(self) -> bool:
         return True
 

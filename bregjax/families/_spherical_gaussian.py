@@ -47,6 +47,11 @@ class SphericalGaussian(VectorFamily):
 
     @property
     @override
+    def takes_sparse(self) -> bool:
+        return True
+
+    @property
+    @override
     def separable(self) -> bool:
         return True
 

@@ -3,11 +3,20 @@
 import dataclasses
 from typing import Self
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from bregjax._checks import check_finite, check_support, float_array, is_concrete
+from bregjax._checks import (
+    check_entries,
+    check_finite,
+    check_support,
+    float_array,
+    is_concrete,
+)
 from bregjax._inputs import column_names, number_array
+from bregjax._sparse_rows import SparseRows
 from bregjax._typing import Array, DataLike
 from bregjax.families._base import Family
 
@@ -68,6 +77,8 @@ class VectorFamily(Family):
     @override
     def as_rows(self, x: DataLike) -> Array:
         """Rows `[m, d]`; a vector `[m]` is m points of one column."""
+        if isinstance(x, SparseRows):
+            return x  # pyright: ignore[reportReturnType]
         x = float_array(x)
         return x[:, None] if x.ndim == 1 else x
 
@@ -76,11 +87,23 @@ class VectorFamily(Family):
         """Raise ValueError at the first entry outside the sample space."""
         if not is_concrete(x):
             return
+        if isinstance(x, SparseRows):
+            check_entries("x", x, *self.support(np.asarray(x.values)))
+            return
         array, columns = number_array(x), column_names(x)
         array = array[:, None] if array.ndim == 1 else array
         check_finite("x", array, columns=columns)
         allowed, rule, remedy = self.support(array)
         check_support("x", array, allowed, rule=rule, remedy=remedy, columns=columns)
+
+    @override
+    def saturated_terms(self, statistics: Array, columns: Array) -> Array:
+        def log_density(value: Array, column: Array) -> Array:
+            own = lambda leaf: leaf[column][None] if jnp.ndim(leaf) == 1 else leaf
+            family = dataclasses.replace(jax.tree.map(own, self), dim=1)  # pyright: ignore[reportArgumentType]
+            return family.log_densities(value[None], value[None, None])[0]
+
+        return jax.vmap(log_density)(statistics, columns)
 
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
         """Whether each entry is in the sample space; the rule and a remedy in words."""

@@ -22,6 +22,7 @@ from bregjax._evaluation import (
 )
 from bregjax._problem import FamilyLike, Problem, check_problem
 from bregjax._progress import progress_shown
+from bregjax._sparse_rows import SparseRows
 from bregjax._typing import DataLike
 from bregjax.clusters import HostModel
 from bregjax.clusters._host_model import rows_of
@@ -39,6 +40,7 @@ from bregjax.hierarchy._kinks import check_kinks, search_model
 from bregjax.hierarchy._lookalikes import lookalike
 from bregjax.hierarchy._provenance import remember
 from bregjax.hierarchy._searches import drowned, found_children, search_tree
+from bregjax.hierarchy._sparse.agglomeration import agglomerate_sparse, goes_sparsely
 from bregjax.hierarchy._tree_costs import leaves_and_codes, replay_costs
 from bregjax.smoothing import StatisticMap
 
@@ -197,12 +199,18 @@ def agglomerate(
     """
     problem = _problem(problem, family, smoothing, weights)
     if is_concrete(problem):
-        looks = lookalike(np.asarray(problem.x))
+        looks = isinstance(problem.x, np.ndarray) and lookalike(problem.x)
         if looks:
             warnings.warn(looks, stacklevel=2)
         tree, info = _agglomerate_eagerly(problem, engine, mesh, progress=progress)
         remember(tree, problem)
     else:
+        if isinstance(problem.x, SparseRows):
+            raise ValueError(
+                "`problem` must not be traced where its rows are sparse: their engine "
+                "loops on the host. Call `agglomerate` outside of jit and grad, and "
+                "`replay` inside."
+            )
         if mesh is not None:
             raise ValueError(
                 "`mesh` must be None inside jit, vmap or grad; got a mesh of "
@@ -255,6 +263,14 @@ def _agglomerate_eagerly(
     problem: Problem, engine: str, mesh: Mesh | None, *, progress: bool
 ):
     m = problem.num_points
+    if goes_sparsely(problem, engine, mesh):
+        with progress_shown(m - 1, unit="merge", shown=progress) as report:
+            with working(problem) as problem:
+                children, costs = agglomerate_sparse(problem, report)
+        check_costs(costs, children, problem)
+        weights = np.asarray(problem.weights)
+        tree = Dendrogram(children, costs, weights, _ward_scale(problem))
+        return tree, AgglomerationInfo("sparse")
     engine = _engine_for(mesh, engine)
     if not problem.family.cluster_model().distributes:
         mesh = None

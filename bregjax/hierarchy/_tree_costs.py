@@ -10,10 +10,13 @@ from bregjax._evaluation import (
     check_costs,
     check_leaves,
     evaluate,
+    leaf_codes,
     padded,
     working,
 )
+from bregjax._columns import by_columns
 from bregjax._problem import Problem, check_problem
+from bregjax._sparse_rows import SparseRows
 from bregjax._typing import Array, DataLike, PyTree
 from bregjax.clusters import ClusterModel, HostModel, Merges
 from bregjax.hierarchy._dendrogram import Dendrogram
@@ -24,6 +27,7 @@ from bregjax.hierarchy._host_costs import (
     settled_costs,
 )
 from bregjax.hierarchy._search import take
+from bregjax.hierarchy._sparse.costs import sparse_costs_along
 from bregjax.hierarchy._steps import cost, settled_along
 from bregjax.hierarchy._walk import problem_with
 
@@ -81,6 +85,11 @@ def replay(problem: Problem, tree: Dendrogram | DataLike) -> Array:
     if not is_concrete((problem, children)):
         return evaluate(costs_along, problem, children)
     with working(problem) as problem:
+        if isinstance(problem.x, SparseRows):
+            check_leaves(leaf_codes(problem), problem)
+            costs = sparse_costs_along(problem, np.asarray(children))
+            check_costs(costs, children, problem)
+            return costs  # pyright: ignore[reportReturnType]
         host = host_of(problem)
         if host is not None:
             costs = _solved_costs(host, problem, np.asarray(children))
@@ -129,7 +138,8 @@ def children_of(tree: Dendrogram | DataLike, num_points: int) -> Array | np.ndar
 
 def costs_along(problem: Problem, children: Array) -> Array:
     """Costs of the merges `children` of all rows, `[m − 1]`; a core of `evaluate`."""
-    return replay_costs(*build_leaves(problem), children, problem.num_points)
+    costs = lambda part: replay_costs(*build_leaves(part), children, problem.num_points)
+    return by_columns(costs, problem)
 
 
 def replay_costs(

@@ -1,0 +1,79 @@
+"""Trees of sparse rows: which problems go this way, and how."""
+
+from collections.abc import Callable
+
+import numpy as np
+from jax.sharding import Mesh
+
+from bregjax._evaluation import check_leaves, equal_rows, leaf_codes
+from bregjax._problem import Problem, unchecked
+from bregjax._sparse_rows import SparseRows, sparse_of_dense
+from bregjax.hierarchy._memory import available_memory
+from bregjax.hierarchy._sparse.clusters import SparseClusters
+from bregjax.hierarchy._sparse.costs import SparseCosts, sparse_costs_along
+from bregjax.hierarchy._sparse.engine import bytes_needed, merge_sparse
+
+__all__ = ["agglomerate_sparse", "goes_sparsely"]
+
+_GIB = 2**30
+# The share of the free memory that costs of all pairs may take.
+_SHARE = 0.8
+
+
+def goes_sparsely(problem: Problem, engine: str, mesh: Mesh | None) -> bool:
+    """Whether the engine of sparse rows finds the tree of a problem.
+
+    Raises:
+        ValueError: If rows are sparse and another engine or a mesh is asked for, or the
+            family takes no sparse rows and this engine is.
+    """
+    if isinstance(problem.x, SparseRows):
+        if mesh is not None:
+            raise ValueError(
+                "`mesh` must be None where rows are sparse, whose engine runs on the "
+                f"host; got a mesh of {mesh.size} devices. Leave it out, or pass dense "
+                "rows, x.toarray()."
+            )
+        if engine not in ("auto", "sparse"):
+            raise ValueError(
+                f'`engine` must be "auto" or "sparse" where rows are sparse; got '
+                f"{engine!r}. Other engines take dense rows, x.toarray()."
+            )
+        return True
+    if engine == "sparse" and not problem.family.takes_sparse:
+        raise ValueError(
+            '`engine` must not be "sparse" for '
+            f"{type(problem.family).__name__}, whose statistics of 0 are not 0. Leave "
+            "it out."
+        )
+    return engine == "sparse"
+
+
+def agglomerate_sparse(
+    problem: Problem, report: Callable[[int], None] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Children and merge costs of the tree of a problem, by its entries that are not 0.
+
+    Raises:
+        ValueError: If a row has no finite cost, or costs of all pairs do not fit.
+    """
+    if not isinstance(problem.x, SparseRows):
+        problem = unchecked(problem, x=sparse_of_dense(problem.x))
+    check_leaves(leaf_codes(problem), problem)
+    _check_memory(problem.num_points)
+    clusters = SparseClusters(problem)
+    exact = SparseCosts(problem, clusters).of
+    children = merge_sparse(clusters, equal_rows(problem), exact, report)
+    return children, sparse_costs_along(problem, children)
+
+
+def _check_memory(num_points: int) -> None:
+    needed, available = bytes_needed(num_points), available_memory()
+    if needed <= _SHARE * available:
+        return
+    most = int((2 * _SHARE * available / 4) ** 0.5)
+    raise ValueError(
+        f'The engine "sparse" needs {needed / _GIB:.1f} GiB for the costs of all pairs '
+        f"of {num_points:,} points and {available / _GIB:.1f} GiB are there: up to "
+        f"{most:,} points fit. Merge duplicates into weights, or cluster a sample."
+    )

@@ -1,0 +1,206 @@
+"""Clusters of sparse rows: sums of entries, column by column, and their merges."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from bregjax._problem import Problem
+from bregjax.clusters._excess import Excess, excess_of
+from bregjax.smoothing import StatisticMap
+from bregjax.smoothing._maps import Adding, Mixing, PseudoCount
+
+__all__ = ["Entries", "SparseClusters"]
+
+
+class Entries(NamedTuple):
+    """The entries of a cluster that are not 0.
+
+    Attributes:
+        columns: Ascending, `[e]`.
+        sums: Sums of weighted statistics over the points, `[e]`.
+    """
+
+    columns: np.ndarray
+    sums: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Floors:
+    """What smoothing makes of rows: entries times `scale`, and a floor ζ g a row.
+
+    Attributes:
+        scale: What the statistics of each row are multiplied by, `[m]`.
+        mass: g, `[m]`.
+        weight: Weights of the smoothed rows, `[m]`.
+        center: ζ, `[n]`; None without smoothing.
+    """
+
+    scale: np.ndarray
+    mass: np.ndarray
+    weight: np.ndarray
+    center: np.ndarray | None
+
+
+class SparseClusters:
+    """All nodes of a tree as it grows: leaves first, then unions as they are made.
+
+    Columns that no row uses are left out, and the others counted from 0. Memory goes
+    with the entries of the clusters that have not been dropped.
+
+    Attributes:
+        excess: What entries cost, see `Excess`.
+        weight: w of each node, `[2m − 1]`.
+        mass: g of each node, the mass of its floor, `[2m − 1]`.
+        total: Sums of entries, `[2m − 1]`.
+        value: A of each node, `[2m − 1]`; see the module `clusters._excess`.
+        center: ζ of the columns in use, `[n]`; one number where it is the same in all.
+        share: Z, the sum of ζ over all columns, in use or not.
+        used: The numbers of the columns in use, `[n]`.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        """Take the rows of a problem of known values."""
+        rows = problem.family.sparse_statistics(problem.x)
+        floors = floors_of(
+            problem.smoothing, np.asarray(problem.weights), rows.shape[1]
+        )
+        m, starts = problem.num_points, rows.pattern.starts
+        self.used, columns = np.unique(rows.pattern.columns, return_inverse=True)
+        self.excess = _excess(problem, self.used)
+        sums = np.asarray(rows.values) * floors.scale[rows.pattern.rows]
+        room = lambda first: np.concatenate([first, np.zeros(m - 1)])
+        self.weight, self.mass = room(floors.weight), room(floors.mass)
+        self.total = room(np.bincount(rows.pattern.rows, sums, m))
+        self.center, self.share = _center(floors.center, self.used)
+        self._entries: list[Entries | None] = [
+            Entries(columns[a:b], sums[a:b])
+            for a, b in zip(starts[:-1], starts[1:], strict=True)
+        ]
+        self.value = np.zeros(2 * m - 1)
+        for leaf in range(m):
+            self.value[leaf] = self._value_of(leaf)
+
+    @property
+    def num_columns(self) -> int:
+        """How many columns are in use."""
+        return len(self.used)
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes there are so far."""
+        return len(self._entries)
+
+    def entries(self, node: int) -> Entries:
+        """The entries of a node that has not been dropped."""
+        entries = self._entries[node]
+        if entries is None:
+            raise LookupError(f"Node {node} has been dropped.")
+        return entries
+
+    def drop(self, node: int) -> None:
+        """Forget the entries of a node."""
+        self._entries[node] = None
+
+    def unite(self, a: int, b: int) -> int:
+        """Add the union of two nodes, and return its number."""
+        node = len(self._entries)
+        one, other = self.entries(a), self.entries(b)
+        columns, places = merged(one.columns, other.columns)
+        sums = np.zeros(len(columns))
+        for part, place in zip((one, other), places, strict=True):
+            sums[place] += part.sums
+        self._entries.append(Entries(columns, sums))
+        for of_node in (self.weight, self.mass, self.total):
+            of_node[node] = of_node[a] + of_node[b]
+        self.value[node] = self._value_of(node)
+        return node
+
+    def floor(
+        self, mass: np.ndarray | float, columns: np.ndarray
+    ) -> np.ndarray | float:
+        """f = ζ g in some columns: one number where g and ζ are."""
+        center = self.center
+        return mass * (center if np.ndim(center) == 0 else center[columns])
+
+    def entry_values(self, node: int, weight: float, mass: float) -> np.ndarray:
+        """D of the entries of a node in a cluster of other weight and mass, `[e]`."""
+        columns, sums = self.entries(node)
+        return self.excess.of(sums, self.floor(mass, columns), weight, columns)
+
+    def whole(self, total, mass, weight):
+        """What A has beside the sum of D."""
+        return self.excess.whole(total, mass, weight, self.share)
+
+    def _value_of(self, node: int) -> float:
+        weight, mass = self.weight[node], self.mass[node]
+        inner = np.sum(self.entry_values(node, weight, mass))
+        return float(inner + self.whole(self.total[node], mass, weight))
+
+
+def _excess(problem: Problem, used: np.ndarray) -> Excess:
+    """The excess of a problem's entries, by the places of their columns in `used`."""
+    model: Any = problem.family.cluster_model()
+    d = problem.x.shape[1]
+    own = lambda leaf: np.ndim(leaf) == 1 and len(leaf) == d
+    chosen = lambda leaf: np.asarray(leaf)[used] if own(leaf) else leaf
+    excess = excess_of(jax.tree.map(chosen, model.function))
+    if excess is None:
+        raise TypeError(f"{type(problem.family).__name__} takes no sparse rows.")
+    return excess
+
+
+def merged(
+    first: np.ndarray, second: np.ndarray
+) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """The union of two ascending lists, and the places of both in it.
+
+    Examples:
+        >>> merged(np.array([1, 4]), np.array([0, 4, 7]))[0].tolist()
+        [0, 1, 4, 7]
+    """
+    both = np.concatenate([first, second])
+    order = np.argsort(both, kind="stable")
+    ascending = both[order]
+    is_new = np.ones(len(both), bool)
+    is_new[1:] = ascending[1:] != ascending[:-1]
+    place = np.empty(len(both), np.intp)
+    place[order] = np.cumsum(is_new) - 1
+    return ascending[is_new], (place[: len(first)], place[len(first) :])
+
+
+def floors_of(
+    smoothing: StatisticMap | None, weights: np.ndarray, num_columns: int
+) -> _Floors:
+    """What a smoothing map does to rows of these weights.
+
+    Raises:
+        TypeError: If it is of no kind known here.
+    """
+    if smoothing is None:
+        return _Floors(weights, np.zeros(len(weights)), weights, None)
+    if not isinstance(smoothing, Adding | Mixing | PseudoCount):
+        raise TypeError(
+            f"`smoothing` of sparse rows must be mixing, adding or pseudo_count; got "
+            f"{smoothing!r}."
+        )
+    center = np.broadcast_to(np.asarray(smoothing.center, float), (num_columns,))
+    if isinstance(smoothing, PseudoCount):
+        mass = np.full(len(weights), float(smoothing.count))
+        return _Floors(weights, mass, weights + mass, center)
+    amount = float(smoothing.amount)
+    scale = weights * (1 - amount) if isinstance(smoothing, Mixing) else weights
+    return _Floors(scale, amount * weights, weights, center)
+
+
+def _center(
+    center: np.ndarray | None, used: np.ndarray
+) -> tuple[np.ndarray | float, float]:
+    """ζ in the columns in use, as one number if it can be; and its sum over all."""
+    if center is None:
+        return 0.0, 0.0
+    inside = center[used]
+    if len(inside) and np.all(inside == inside[0]):
+        inside = float(inside[0])
+    return inside, float(np.sum(center))

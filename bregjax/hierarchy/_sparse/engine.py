@@ -1,0 +1,213 @@
+"""Greedy merging of sparse rows, one pair at a time, with all costs kept.
+
+Each pair of clusters belongs to the one of the higher slot. A slot keeps the least cost
+of its pairs and the slot that attains it; when that one dies or changes, the kept cost
+stays as a lower bound, and the slot's pairs are looked at again when the bound is the
+least of all (Müllner's generic algorithm).
+
+Example: slots 0, 1, 2 with Δ(1, 0) = 2, Δ(2, 0) = 5, Δ(2, 1) = 1. Slot 1 keeps 2 (by 0)
+and slot 2 keeps 1 (by 1), so 1 and 2 merge; the union takes slot 2, slot 1 is empty,
+and slot 2 keeps Δ(12, 0) alone.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from bregjax.hierarchy._sparse.clusters import SparseClusters
+from bregjax.hierarchy._sparse.sweep import Sweep
+
+__all__ = ["CostTable", "bytes_needed", "merge_sparse"]
+
+# Up to so many clusters costs are kept in float64, which takes a quarter of a GiB;
+# beyond in float32.
+_IN_DOUBLE = 8192
+# Rounding of the costs of a sweep, as a multiple of eps · |A|: sums of thousands of
+# entries, whose errors grow like the root of their number.
+_NOISE = 8.0
+# So many pairs of equal cost to rounding, at most, are compared again by exact costs.
+_MOST_TIES = 32
+
+
+def bytes_needed(num_points: int) -> int:
+    """How much memory the costs of all pairs take."""
+    return num_points * (num_points - 1) // 2 * np.dtype(_kept_as(num_points)).itemsize
+
+
+def _kept_as(num_points: int) -> type:
+    return np.float64 if num_points <= _IN_DOUBLE else np.float32
+
+
+class CostTable:
+    """Costs of all pairs of slots, each kept once, with the slot of higher number."""
+
+    def __init__(self, num_slots: int) -> None:
+        """Make room for so many slots."""
+        self._first = np.arange(num_slots, dtype=np.int64)
+        self._first = self._first * (self._first - 1) // 2
+        size = num_slots * (num_slots - 1) // 2
+        self._costs = np.empty(size, _kept_as(num_slots))
+
+    def below(self, slot: int) -> np.ndarray:
+        """Costs with the slots below, `[slot]`; write here to change them."""
+        first = self._first[slot]
+        return self._costs[first : first + slot]
+
+    def write_above(self, slot: int, above: np.ndarray, costs: np.ndarray) -> None:
+        """Set costs with some slots above."""
+        self._costs[self._first[above] + slot] = costs
+
+
+def merge_sparse(
+    clusters: SparseClusters,
+    labels: np.ndarray,
+    exact: Callable[[list[tuple[int, int]]], np.ndarray],
+    report: Callable[[int], None] | None = None,
+) -> np.ndarray:
+    """Merge the two clusters of least cost until one is left.
+
+    Rows that are equal merge first, at no cost. Of pairs whose costs agree to rounding
+    the one of least exact cost comes first, then the one of the lowest slots.
+
+    Time: one sweep over the entries of all clusters for each row and for each merge.
+    Memory: m²/2 costs, and the entries of the clusters that live.
+
+    Args:
+        clusters: The leaves; unions are added.
+        labels: Equal where rows are, `[m]`.
+        exact: Costs of pairs of nodes, without cancellation.
+        report: Called with the number of merges made.
+
+    Returns:
+        Children `[m − 1, 2]`.
+    """
+    m = clusters.num_nodes
+    children: list[tuple[int, int]] = []
+
+    def unite(a: int, b: int) -> int:
+        children.append((a, b))
+        union = clusters.unite(a, b)
+        clusters.drop(a)
+        clusters.drop(b)
+        if report is not None:
+            report(len(children))
+        return union
+
+    nodes = _without_copies(labels, unite)
+    if len(nodes) > 1:
+        order = np.argsort(clusters.weight[nodes], kind="stable")
+        _Merging(clusters, nodes[order], exact).run(unite)
+    return np.array(children, np.int32).reshape(m - 1, 2)
+
+
+def _without_copies(labels: np.ndarray, unite: Callable[[int, int], int]) -> np.ndarray:
+    """Merge equal rows; the nodes that are left."""
+    order = np.argsort(labels, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
+    nodes = []
+    for group in sorted(groups, key=lambda group: int(group[0])):
+        node = int(group[0])
+        for other in group[1:].tolist():
+            node = unite(node, other)
+        nodes.append(node)
+    return np.array(nodes)
+
+
+class _Merging:
+    """Slots, what each keeps, and the steps of a merge."""
+
+    def __init__(
+        self,
+        clusters: SparseClusters,
+        nodes: np.ndarray,
+        exact: Callable[[list[tuple[int, int]]], np.ndarray],
+    ) -> None:
+        count = len(nodes)
+        self._clusters, self._exact = clusters, exact
+        self._node = nodes.copy()
+        self._slot = {int(node): slot for slot, node in enumerate(nodes)}
+        self._alive = np.ones(count, bool)
+        self._table = CostTable(count)
+        self._sweep = Sweep(clusters, nodes.tolist())
+        # The least cost of a slot's pairs, and by which slot; a bound alone if stale.
+        self._least = np.full(count, np.inf)
+        self._nearest = np.zeros(count, int)
+        self._stale = np.zeros(count, bool)
+        for slot in range(count - 1):
+            costs = self._sweep.costs(int(nodes[slot]), slot + 1)
+            above = np.arange(slot + 1, count)
+            self._table.write_above(slot, above, costs)
+            self._offer(slot, above, costs)
+
+    def _offer(self, slot: int, above: np.ndarray, costs: np.ndarray) -> None:
+        """Let slots above keep a slot that costs no more than what they keep."""
+        own = self._nearest[above] == slot
+        dearer = costs > self._least[above]
+        self._stale[above[own & dearer]] = True
+        better = (costs < self._least[above]) | (own & ~dearer)
+        chosen = above[better]
+        self._least[chosen], self._nearest[chosen] = costs[better], slot
+        self._stale[chosen] = False
+
+    def run(self, unite: Callable[[int, int], int]) -> None:
+        """Merge until one is left; `unite` gives the number of each union."""
+        for left in range(len(self._node) - 1, 0, -1):
+            low, high = self._cheapest()
+            a, b = int(self._node[low]), int(self._node[high])
+            union = unite(a, b)
+            if left > 1:
+                self._put(union, a, b, low, high)
+
+    def _cheapest(self) -> tuple[int, int]:
+        """The pair of least cost, the lower slot first."""
+        while True:
+            slot = int(np.argmin(self._least))
+            noise = _NOISE * np.finfo(float).eps * self._scale(slot)
+            tied = np.flatnonzero(self._least <= self._least[slot] + noise)
+            stale = tied[self._stale[tied]]
+            if not len(stale):
+                break
+            for other in stale[:_MOST_TIES].tolist():
+                self._look_again(other)
+        tied = tied[:_MOST_TIES]
+        pairs = [(int(self._nearest[high]), int(high)) for high in tied]
+        if len(pairs) == 1:
+            return pairs[0]
+        nodes = [(int(self._node[low]), int(self._node[high])) for low, high in pairs]
+        return pairs[int(np.argmin(self._exact(nodes)))]
+
+    def _scale(self, slot: int) -> float:
+        """The size of what cancels in the cost that a slot keeps."""
+        nodes = self._node[[slot, self._nearest[slot]]]
+        return float(np.sum(np.abs(self._clusters.value[nodes])))
+
+    def _look_again(self, slot: int) -> None:
+        """Find the least cost of a slot's pairs among those kept."""
+        costs = np.where(self._alive[:slot], self._table.below(slot), np.inf)
+        nearest = int(np.argmin(costs)) if slot else 0
+        least = float(costs[nearest]) if slot else np.inf
+        if costs.dtype == np.float32 and np.isfinite(least):
+            near = np.flatnonzero(costs <= least * (1 + 2e-7))[:_MOST_TIES]
+            node = int(self._node[slot])
+            found = self._exact([(int(self._node[other]), node) for other in near])
+            nearest, least = int(near[np.argmin(found)]), float(np.min(found))
+        self._least[slot], self._nearest[slot] = least, nearest
+        self._stale[slot] = False
+
+    def _put(self, union: int, a: int, b: int, low: int, high: int) -> None:
+        """Put a union into the higher slot of its parts; the lower one is empty."""
+        self._alive[low], self._least[low] = False, np.inf
+        del self._slot[a], self._slot[b]
+        self._node[high], self._slot[union] = union, high
+        orphans = np.flatnonzero(self._alive & (self._nearest == low))
+        self._stale[orphans[orphans > low]] = True
+        self._sweep.replace(a, b, union)
+        costs = np.full(len(self._node), np.inf)
+        there = self._sweep.is_alive & (self._sweep.nodes != union)
+        slots = [self._slot[node] for node in self._sweep.nodes[there].tolist()]
+        costs[slots] = self._sweep.costs(union)[there]
+        self._table.below(high)[:] = costs[:high]
+        self._look_again(high)
+        above = high + 1 + np.flatnonzero(self._alive[high + 1 :])
+        self._table.write_above(high, above, costs[above])
+        self._offer(high, above, costs[above])
