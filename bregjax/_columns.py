@@ -24,7 +24,7 @@ import numpy as np
 from bregjax._geometry import FunctionGeometry
 from bregjax._problem import Problem, unchecked
 from bregjax._pytree import register_pytree
-from bregjax._sparse_rows import SparseRows
+from bregjax._sparse_rows import SparseRows, in_columns
 from bregjax._typing import Array, PyTree
 from bregjax.clusters._bregman_model import divergences_from
 from bregjax.convex import ConvexFunction, NegativeEntropy
@@ -126,14 +126,14 @@ def _blocks(table: SparseRows, columns: np.ndarray, idle: np.ndarray) -> ColumnB
     filled = lambda of: np.append(of, 0)[source].reshape(blocks, size).astype(np.int32)
     xp = np if isinstance(table.values, np.ndarray) else jnp
     values = xp.append(table.values, xp.zeros(1, table.values.dtype))[source]
-    return ColumnBlocks(
-        values.reshape(blocks, size),
-        filled(pattern.rows),
-        filled(place_of[pattern.columns]),
-        columns,
-        idle.astype(np.int32),
-        pattern.shape,
-    )
+    arrays: dict[str, Any] = {
+        "values": values.reshape(blocks, size),
+        "rows": filled(pattern.rows),
+        "places": filled(place_of[pattern.columns]),
+        "columns": columns,
+        "idle": idle.astype(np.int32),
+    }
+    return ColumnBlocks(**arrays, shape=pattern.shape)
 
 
 def _rounded(size: int) -> int:
@@ -155,26 +155,24 @@ def by_columns(
     """
     if not isinstance(problem.x, ColumnBlocks):
         return stage(problem, *others)
-    tables = [
-        problem.family.sparse_statistics(
-            other.x if isinstance(other, Problem) else other
-        )
-        for other in (problem, *others)
-    ]
+    given: list[Any] = [problem, *others]
+    rows: list[Any] = [x.x if isinstance(x, Problem) else x for x in (problem, *others)]
+    tables: list[ColumnBlocks]
+    tables = [problem.family.sparse_statistics(x) for x in rows]
     function, center = _function(problem), _center(problem)
 
     @jax.checkpoint
     def part(block: tuple[Array, ...]) -> PyTree:
         columns, *entries = block
-        model = FunctionGeometry(_function_in(function, columns, problem.x.shape[1]))
+        model = FunctionGeometry(in_columns(function, columns))
         smoothing: Any = problem.smoothing
         if center is not None:
             smoothing = dataclasses.replace(smoothing, center=center[columns])
         dense = []
-        for k, other in enumerate((problem, *others)):
-            values, rows, places = entries[3 * k : 3 * k + 3]
+        for k, other in enumerate(given):
+            values, row, place = entries[3 * k : 3 * k + 3]
             x = jnp.zeros((tables[k].shape[0], columns.shape[0]), values.dtype)
-            x = x.at[rows, places].add(values)
+            x = x.at[row, place].add(values)
             if isinstance(other, Problem):
                 x = unchecked(other, x=x, family=model, smoothing=smoothing)
             dense.append(x)
@@ -201,10 +199,11 @@ def idle_divergence(problem: Problem) -> Array:
     entropic = isinstance(function, NegativeEntropy)
     if center is None or entropic or not rows.idle.shape[0]:
         return jnp.zeros(())
-    smoothing: Any = dataclasses.replace(problem.smoothing, center=center[rows.idle])
+    smoothing: Any = problem.smoothing
+    smoothing = dataclasses.replace(smoothing, center=center[rows.idle])
     zeros = jnp.zeros((1, rows.idle.shape[0]), rows.values.dtype)
     floor, _ = smoothing(zeros, problem.weights[:1])
-    chosen = _function_in(function, rows.idle, rows.shape[1])
+    chosen = in_columns(function, rows.idle)
     return divergences_from(chosen, zeros[0], floor)[0]
 
 
@@ -221,13 +220,3 @@ def _center(problem: Problem) -> Array | None:
     center = jnp.broadcast_to(jnp.asarray(problem.smoothing.center), (rows.shape[1],))
     rest = jnp.sum(center[rows.idle])
     return jnp.concatenate([center, rest[None], jnp.zeros(1, center.dtype)])
-
-
-def _function_in(
-    function: ConvexFunction, columns: Array, num_columns: int
-) -> ConvexFunction:
-    """The function with those of its parameters that each column has its own of."""
-    place = jnp.minimum(columns, num_columns - 1)
-    own = lambda leaf: jnp.ndim(leaf) == 1 and jnp.shape(leaf)[0] == num_columns
-    chosen = lambda leaf: jnp.asarray(leaf)[place] if own(leaf) else leaf
-    return jax.tree.map(chosen, function)

@@ -7,15 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import check_count, is_concrete
+from bregjax._columns import ColumnBlocks, by_columns
 from bregjax._evaluation import build_leaves, evaluate
 from bregjax._geometry import Geometry
-from bregjax._mixtures import shares_of
+from bregjax._mixtures import log_shares, shares_of
 from bregjax._problem import Problem, check_problem, new_rows
-from bregjax._typing import Array, DataLike
+from bregjax._typing import Array, DataLike, TableLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._blocks import map_rows
 from bregjax.hierarchy._cut_states import Clusters, clusters_at, clusters_of_cut
 from bregjax.hierarchy._provenance import check_same_problem
+from bregjax.hierarchy._sparse.densities import scores_of_cut
 from bregjax.hierarchy._steps import costs_to_clusters
 from bregjax.hierarchy._tree_costs import children_of
 
@@ -25,7 +27,7 @@ __all__ = ["dendrogram_features", "soft_assignments"]
 def dendrogram_features(
     problem: Problem,
     tree: Dendrogram | DataLike,
-    rows: DataLike | None = None,
+    rows: TableLike | None = None,
     *,
     num_features: SupportsIndex,
 ) -> Array:
@@ -76,7 +78,7 @@ def dendrogram_features(
 def soft_assignments(
     problem: Problem,
     tree: Dendrogram | DataLike,
-    rows: DataLike | None = None,
+    rows: TableLike | None = None,
     *,
     num_clusters: SupportsIndex,
     temperature: DataLike = 1.0,
@@ -136,8 +138,12 @@ def _features(
     problem: Problem, children: Array, others: Problem, *, num_features: int
 ) -> Array:
     top = 2 * problem.num_points - 2 - np.arange(num_features)
-    clusters = clusters_at(problem, children, top).states
-    return costs_to_clusters(*build_leaves(others), clusters)
+
+    def costs(part: Problem, rows: Problem) -> Array:
+        clusters = clusters_at(part, children, top).states
+        return costs_to_clusters(*build_leaves(rows), clusters)
+
+    return by_columns(costs, problem, others)
 
 
 def _responsibilities(
@@ -148,23 +154,36 @@ def _responsibilities(
     *,
     num_clusters: int,
 ) -> Array:
+    if isinstance(problem.x, ColumnBlocks):
+        scores, weights = scores_of_cut(problem, children, rows, num_clusters)
+        return _shares_of_scores(scores, weights, temperature)
     clusters, _ = clusters_of_cut(problem, children, num_clusters)
     return _shares(problem.family, clusters, rows, temperature)
+
+
+@jax.jit
+def _shares_of_scores(scores: Array, weights: Array, temperature: Array) -> Array:
+    return jax.vmap(lambda row: _tempered(log_shares(weights) + row, temperature))(
+        scores
+    )
 
 
 @jax.jit
 def _shares(
     model: Geometry, clusters: Clusters, rows: Array, temperature: Array
 ) -> Array:
-    log_share = jnp.log(clusters.weights) - jnp.log(jnp.sum(clusters.weights))
+    log_share = log_shares(clusters.weights)
     num_clusters = clusters.weights.shape[0]
     parameters = model.density_parameters(clusters.states)
 
     def shares(row):
-        scores = log_share + model.log_densities(row, parameters)
-        # Scores of −inf stay: divided, they would have a derivative of inf by T.
-        finite = jnp.isfinite(scores)
-        divided = jnp.where(finite, scores, 0) / temperature
-        return shares_of(jnp.where(finite, divided, scores))
+        return _tempered(log_share + model.log_densities(row, parameters), temperature)
 
     return map_rows(shares, rows, num_clusters * (rows.size // rows.shape[0]))
+
+
+def _tempered(scores: Array, temperature: Array) -> Array:
+    # Scores of −inf stay: divided, they would have a derivative of inf by T.
+    finite = jnp.isfinite(scores)
+    divided = jnp.where(finite, scores, 0) / temperature
+    return shares_of(jnp.where(finite, divided, scores))

@@ -13,7 +13,7 @@ from bregjax._centers import check_map
 from bregjax._checks import check_entries, check_finite, float_array, is_concrete
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
-from bregjax._sparse_rows import SparseRows, SparseTable
+from bregjax._sparse_rows import SparseRows, SparseTable, in_columns
 from bregjax._typing import Array, DataLike, PyTree
 from bregjax.clusters import BregmanModel, ClusterModel, MeanState
 from bregjax.clusters._bregman_model import divergences_from
@@ -101,8 +101,11 @@ class Geometry(abc.ABC):
         """Return statistics of sparse rows, which have entries where the rows do."""
         return x
 
-    def saturated_terms(self, statistics: Array, columns: Array) -> Array:
-        """Compute log p(x; τ = T(x)) of single entries, each at its own mean, `[e]`.
+    def base_terms(self, statistics: Array, columns: Array) -> Array:
+        """Compute what entries add to log-densities whatever the cluster, `[e]`.
+
+        log p(x; τ) is the tangent of f at τ, taken at T(x), plus such a term for each
+        entry of x; f is the function of the cluster model.
 
         Args:
             statistics: Entries of `sparse_statistics`, `[e]`.
@@ -217,6 +220,13 @@ class FunctionGeometry(Geometry):
     @override
     def takes_sparse(self) -> bool:
         return excess_of(self.function) is not None
+
+    @override
+    def base_terms(self, statistics: Array, columns: Array) -> Array:
+        def value(entry: Array, column: Array) -> Array:
+            return in_columns(self.function, column[None])(entry[None])
+
+        return -jax.vmap(value)(statistics, columns)
 
     @override
     def result_of_mean(self, mean: Array) -> int:

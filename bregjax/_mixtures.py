@@ -10,7 +10,7 @@ from jax.scipy.special import logsumexp
 
 from bregjax._typing import Array
 
-__all__ = ["log_total", "shares_of"]
+__all__ = ["log_shares", "log_total", "shares_of"]
 
 
 @jax.custom_jvp
@@ -53,3 +53,8 @@ def _shares_of_jvp(primals, tangents):
 def _by_share(shares: Array, tangents: Array) -> Array:
     """shares · tangents, with 0 · ±inf = 0."""
     return jnp.where(shares == 0, 0, shares * jnp.where(shares == 0, 0, tangents))
+
+
+def log_shares(weights: Array) -> Array:
+    """Logarithms of the shares of clusters in all weight, `[k]`."""
+    return jnp.log(weights) - jnp.log(jnp.sum(weights))

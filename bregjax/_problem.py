@@ -12,7 +12,7 @@ from bregjax._geometry import FunctionGeometry, Geometry
 from bregjax._inputs import check_table, dense_remedy, number_array, size_in_words
 from bregjax._pytree import in_words, register_pytree
 from bregjax._sparse_rows import SparseRows, is_sparse, sparse_of_dense, sparse_rows
-from bregjax._typing import Array, DataLike
+from bregjax._typing import Array, DataLike, TableLike
 from bregjax.convex import ConvexFunction, NegativeEntropy
 from bregjax.convex._plain import as_convex_function
 from bregjax.families import named_family
@@ -69,7 +69,7 @@ class Problem:
 
     def __init__(
         self,
-        x: DataLike,
+        x: TableLike,
         *,
         family: FamilyLike,
         smoothing: StatisticMap | str | None = "auto",
@@ -138,7 +138,7 @@ class Problem:
     def replace(
         self,
         *,
-        x: DataLike = _KEPT,
+        x: TableLike = _KEPT,
         family: FamilyLike = _KEPT,
         smoothing: StatisticMap | str | None = _KEPT,
         weights: DataLike | None = _KEPT,
@@ -257,7 +257,7 @@ def check_problem(problem: Any) -> Problem:
     return unchecked(problem, family=family, _is_checked=known)
 
 
-def new_rows(problem: Problem, rows: DataLike | None) -> Problem:
+def new_rows(problem: Problem, rows: TableLike | None) -> Problem:
     """Return a problem of other rows, of weight 1 each, with family and smoothing kept.
 
     Args:
@@ -268,47 +268,48 @@ def new_rows(problem: Problem, rows: DataLike | None) -> Problem:
         ValueError: If they do not fit, as `Problem` does.
     """
     family = problem.family
-    if rows is None:
-        rows = problem.x
-    else:
-        rows = _rows_like(problem, rows)
-        check_table("rows", rows)
-        if np.ndim(rows) < problem.x.ndim and problem.x.shape[1] != 1:
+    found: Any = problem.x
+    if rows is not None:
+        given: Any = _rows_like(problem, rows)
+        check_table("rows", given)
+        if np.ndim(given) < problem.x.ndim and problem.x.shape[1] != 1:
             raise ValueError(
                 f"`rows` must have a row a point, as `x` does; got shape "
-                f"{np.shape(rows)}. One point is rows[None]."
+                f"{np.shape(given)}. One point is rows[None]."
             )
         try:
-            _, rows = _rows_of(family, rows)
+            _, found = _rows_of(family, given)
         except ValueError as error:
             text = str(error).replace("`x`", "`rows`")
             raise ValueError(text) from None
-    ones = float_array(np.ones(np.shape(rows)[0]))
-    return unchecked(problem, x=rows, weights=ones)
+    ones = float_array(np.ones(np.shape(found)[0]))
+    return unchecked(problem, x=found, weights=ones)
 
 
-def _rows_like(problem: Problem, rows: DataLike) -> DataLike:
+def _rows_like(problem: Problem, rows: TableLike) -> TableLike:
     """Rows that are sparse where those of a problem are, and only there."""
     if is_sparse(rows):
         rows = sparse_rows(rows, "rows")
         return rows if isinstance(problem.x, SparseRows) else rows.toarray()
     if isinstance(problem.x, SparseRows) and np.ndim(rows) == 2:
         known = number_array(rows, "rows") if is_concrete(rows) else rows
-        return sparse_of_dense(known, "rows")  # pyright: ignore[reportReturnType]
+        return sparse_of_dense(known, "rows")
     return rows
 
 
-def _rows_of(geometry: Geometry, x: DataLike) -> tuple[Geometry, Array]:
+def _rows_of(geometry: Geometry, x: TableLike) -> tuple[Geometry, Array]:
     """The geometry with what it takes from data filled in, and the data as floats."""
+    table: Any = x
     if isinstance(x, SparseRows) and not geometry.takes_sparse:
         raise TypeError(
             f"`x` must be dense for {type(geometry).__name__}; got a sparse table of "
-            f"{size_in_words(x)}. Sparse rows are for multinomial, poisson, bernoulli, "
-            f"negative_binomial, geometric and ward; {dense_remedy('x', x)}"
+            f"{size_in_words(table)}. Sparse rows are for multinomial, poisson, "
+            "bernoulli, negative_binomial, geometric and ward; "
+            f"{dense_remedy('x', table)}"
         )
-    geometry = geometry.for_data(x)
-    geometry.check_support(x)
-    return geometry, geometry.as_rows(x)
+    geometry = geometry.for_data(table)
+    geometry.check_support(table)
+    return geometry, geometry.as_rows(table)
 
 
 def _own(array: Any) -> Any:

@@ -11,13 +11,14 @@ import numpy as np
 from jax.core import Tracer
 
 from bregjax._pytree import register_pytree
-from bregjax._typing import Array
+from bregjax._typing import Array, PyTree
 
 __all__ = [
     "Pattern",
     "SparseRows",
     "SparseTable",
     "equal_sparse_rows",
+    "in_columns",
     "is_sparse",
     "row_totals",
     "sparse_of_dense",
@@ -214,7 +215,7 @@ def _of_jax(x: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows, columns and values of the entries of a table of JAX's."""
     values, indices = np.asarray(x.data, np.float64), np.asarray(x.indices)
     if hasattr(x, "indptr"):
-        lengths = np.diff(np.asarray(x.indptr))
+        lengths = np.diff(np.asarray(x.indptr, np.int64))
         inside = slice(int(np.sum(lengths)))
         rows = np.repeat(np.arange(len(lengths)), lengths)
         return rows, indices[inside], values[inside]
@@ -251,3 +252,21 @@ def equal_sparse_rows(x: SparseRows, weights: np.ndarray) -> np.ndarray:
         bits = columns[own].tobytes(), values[own].tobytes(), weights[row].tobytes()
         found[row] = numbers.setdefault(bits, len(numbers))
     return found
+
+
+def in_columns(tree: PyTree, columns: Array | np.ndarray) -> PyTree:
+    """Take from parameters of all columns those of some; single numbers stay.
+
+    Args:
+        tree: Of leaves that are numbers, or have one for each column, `[d]`.
+        columns: Numbers of columns; numbers past the last column stand for the last.
+    """
+
+    def chosen(leaf: Any) -> Any:
+        if np.ndim(leaf) != 1:
+            return leaf
+        known = isinstance(leaf, np.ndarray) and isinstance(columns, np.ndarray)
+        xp = np if known else jnp
+        return xp.asarray(leaf)[xp.minimum(columns, len(leaf) - 1)]
+
+    return jax.tree.map(chosen, tree)

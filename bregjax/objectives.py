@@ -12,19 +12,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import check_count, check_support, is_concrete
+from bregjax._columns import ColumnBlocks
 from bregjax._evaluation import evaluate
 from bregjax._geometry import Geometry
-from bregjax._mixtures import log_total
+from bregjax._mixtures import log_shares, log_total
 from bregjax._problem import Problem, check_problem, new_rows
-from bregjax._typing import Array, DataLike
+from bregjax._typing import Array, DataLike, TableLike
 from bregjax.hierarchy import Dendrogram, replay
 from bregjax.hierarchy._blocks import map_rows
 from bregjax.hierarchy._cut_states import (
     Clusters,
     clusters_of_cut,
     clusters_without,
+    rests_of_cut,
 )
 from bregjax.hierarchy._search import take
+from bregjax.hierarchy._sparse.densities import own_log_densities, scores_of_cut
 from bregjax.hierarchy._tree_costs import children_of
 
 __all__ = [
@@ -43,7 +46,7 @@ def __dir__() -> list[str]:
 def held_out_log_likelihood(
     problem: Problem,
     tree: Dendrogram | DataLike,
-    rows: DataLike,
+    rows: TableLike,
     *,
     num_clusters: SupportsIndex,
 ) -> Array:
@@ -291,13 +294,16 @@ def _ridge_loss(
 def _held_out(
     problem: Problem, children: Array, rows: Array, *, num_clusters: int
 ) -> Array:
+    if isinstance(problem.x, ColumnBlocks):
+        scores, weights = scores_of_cut(problem, children, rows, num_clusters)
+        return jnp.sum(jax.vmap(log_total)(log_shares(weights)[None] + scores))
     clusters, _ = clusters_of_cut(problem, children, num_clusters)
     return _log_likelihood(problem.family, clusters, rows)
 
 
 @jax.jit
 def _log_likelihood(model: Geometry, clusters: Clusters, rows: Array) -> Array:
-    log_share = jnp.log(clusters.weights) - jnp.log(jnp.sum(clusters.weights))
+    log_share = log_shares(clusters.weights)
     num_clusters = clusters.weights.shape[0]
     parameters = model.density_parameters(clusters.states)
     log_likelihood = lambda row: log_total(
@@ -307,9 +313,49 @@ def _log_likelihood(model: Geometry, clusters: Clusters, rows: Array) -> Array:
 
 
 def _leave_one_out(problem: Problem, children: Array, *, num_clusters: int) -> Array:
+    if isinstance(problem.x, ColumnBlocks):
+        return _leave_one_out_of_sparse(problem, children, num_clusters)
     clusters, labels = clusters_of_cut(problem, children, num_clusters)
     rests, there = clusters_without(problem, children, num_clusters)
     return _log_likelihood_of_others(problem, clusters, labels, rests, there)
+
+
+def _leave_one_out_of_sparse(
+    problem: Problem, children: Array, num_clusters: int
+) -> Array:
+    scores, weights = scores_of_cut(problem, children, problem.x, num_clusters)
+    labels, rest_weights, there = rests_of_cut(problem, children, num_clusters)
+    rests_of = lambda part: clusters_without(part, children, num_clusters)[0].states
+    own = own_log_densities(problem, rests_of)
+    log_likelihood = lambda row: _log_likelihood_without(weights, *row)
+    by_row = jax.vmap(log_likelihood)((scores, own, labels, rest_weights, there))
+    return jnp.vdot(problem.weights, by_row)
+
+
+def _log_likelihood_without(
+    weights: Array,
+    scores: Array,
+    own: Array,
+    label: Array,
+    weight: Array,
+    is_there: Array,
+) -> Array:
+    """Log-likelihood of a row whose cluster of a cut is without it.
+
+    Args:
+        weights: Of all clusters, `[k]`.
+        scores: Log-densities of the row under these, `[k]`.
+        own: Its log-density under the rest of its own cluster.
+        label: Which is its own.
+        weight: Of the rest.
+        is_there: Whether there is a rest.
+    """
+    with_own = lambda terms, own: terms.at[label].set(
+        jnp.where(is_there, own, -jnp.inf)
+    )
+    log_weights = with_own(jnp.log(weights), jnp.log(weight))
+    terms = with_own(scores, own)
+    return log_total(log_weights + terms) - log_total(log_weights)
 
 
 @jax.jit
@@ -327,13 +373,11 @@ def _log_likelihood_of_others(
     def log_likelihood(point):
         row, label, rest, weight, is_there = point
         one = jax.tree.map(lambda leaf: leaf[None], rest)
-        with_own = lambda terms, own: terms.at[label].set(
-            jnp.where(is_there, own, -jnp.inf)
-        )
-        log_weights = with_own(jnp.log(clusters.weights), jnp.log(weight))
         own = model.log_densities(row, one)[0]
-        terms = with_own(model.log_densities(row, of_clusters), own)
-        return log_total(log_weights + terms) - log_total(log_weights)
+        scores = model.log_densities(row, of_clusters)
+        return _log_likelihood_without(
+            clusters.weights, scores, own, label, weight, is_there
+        )
 
     points = (problem.x, labels, of_rests, rests.weights, there)
     entries = num_clusters * problem.x[0].size

@@ -21,7 +21,9 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A module imports only from rows above its own, or from its own package.
 ROWS = [
     {"_typing"},
-    {"_result", "_pytree", "_progress", "_inputs"},
+    {"_result", "_pytree", "_progress"},
+    {"_sparse_rows"},
+    {"_inputs"},
     {"_checks", "_mixtures", "_numerics"},
     {"convex", "_roots"},
     {"divergences", "clusters"},
@@ -30,6 +32,7 @@ ROWS = [
     {"_geometry"},
     {"families"},
     {"_problem"},
+    {"_columns"},
     {"_evaluation"},
     {"hierarchy"},
     {"metrics", "_features", "objectives", "_soft_trees", "_support"},

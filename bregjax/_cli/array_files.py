@@ -12,7 +12,10 @@ import scipy.sparse
 from bregjax._cli.text_files import opened
 from bregjax.hierarchy._memory import physical_memory
 
-__all__ = ["read_matrix", "read_npz"]
+__all__ = ["Matrix", "as_dense", "read_matrix", "read_npz"]
+
+Matrix = Any
+"""A NumPy array, or a sparse one of SciPy's."""
 
 _GIB = 2**30
 _DATA_KEYS = ("X", "x")
@@ -21,33 +24,32 @@ _DATA_KEYS = ("X", "x")
 _DENSE_SHARE = 1 / 8
 
 
-def read_matrix(path: Path) -> np.ndarray:
+def read_matrix(path: Path) -> Matrix:
     """Read the matrix of an .npy, .mtx or .mtx.gz file, float64 `[m, d]`.
 
     Raises:
-        ValueError: If the file holds no matrix, or a sparse one that is too large when
-            dense.
+        ValueError: If the file holds no matrix.
     """
     with opened(path) as file:
         if not path.name.lower().endswith((".mtx", ".mtx.gz")):
             return _matrix(np.load(file, allow_pickle=False))
         with warnings.catch_warnings():
             # SciPy 1.18 warns that it will give sparse arrays for matrices; 1.14 has no
-            # option to choose. Either is made dense.
+            # option to choose. Either will do.
             warnings.simplefilter("ignore", DeprecationWarning)
             # As a file: of a name SciPy takes no endings in capitals.
             matrix = scipy.io.mmread(file)
-    return as_dense(matrix)
+    return _sparse_or_dense(matrix)
 
 
-def read_npz(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def read_npz(path: Path) -> tuple[Matrix, dict[str, np.ndarray]]:
     """Read the matrix of an .npz file, and the other arrays of the file.
 
     The matrix is what `scipy.sparse.save_npz` wrote, or the array called X or x, or the
     only array.
 
     Raises:
-        ValueError: If the file has no such array, or a sparse one is too large.
+        ValueError: If the file has no such array.
     """
     # Opened here, for `np.load` leaves a damaged file open.
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -55,7 +57,7 @@ def read_npz(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         if {"format", "shape"} <= keys:
             sparse = {"format", "shape", "data", "indices", "indptr", "row", "col"}
             beside = _readable(archive, keys - sparse)
-            return as_dense(scipy.sparse.load_npz(path)), beside
+            return _sparse_or_dense(scipy.sparse.load_npz(path)), beside
         found = [key for key in _DATA_KEYS if key in keys] or archive.files
         if not found:
             raise ValueError("the file holds no array. Save one called X.")
@@ -77,23 +79,34 @@ def _readable(archive: Any, keys: set[str]) -> dict[str, np.ndarray]:
     return found
 
 
-def as_dense(matrix: Any) -> np.ndarray:
+def _sparse_or_dense(matrix: Any) -> Matrix:
+    if not scipy.sparse.issparse(matrix):
+        return _matrix(np.asarray(matrix))
+    kind = np.dtype(matrix.dtype).kind
+    if kind not in "biuf" or matrix.ndim != 2 or 0 in matrix.shape:
+        return _matrix(matrix.toarray())  # which says what is wrong
+    return scipy.sparse.csr_array(matrix, dtype=np.float64)
+
+
+def as_dense(matrix: Matrix) -> np.ndarray:
     """Make a sparse matrix dense, if the result takes at most an eighth of the memory.
 
     Raises:
         ValueError: If the result is larger, naming its size.
     """
-    if not scipy.sparse.issparse(matrix):
-        return _matrix(np.asarray(matrix))
+    if isinstance(matrix, np.ndarray):
+        return matrix
     rows, columns = matrix.shape
     size, limit = rows * columns * 8 / _GIB, _DENSE_SHARE * physical_memory() / _GIB
     if size > limit:
         raise ValueError(
             f"the sparse matrix of {rows:,} rows and {columns:,} columns takes "
             f"{size:,.1f} GiB when dense, over an eighth of this machine's memory "
-            f"({limit:,.1f} GiB). Keep the commonest columns, or a sample of rows."
+            f"({limit:,.1f} GiB). Keep the commonest columns, or a sample of rows; or "
+            "take a family that leaves it sparse, such as multinomial, poisson, "
+            "bernoulli or ward."
         )
-    return matrix.toarray().astype(np.float64)
+    return matrix.toarray()
 
 
 def _matrix(array: np.ndarray) -> np.ndarray:

@@ -78,7 +78,7 @@ def write_files(folder: Path, table: Table, outcome: Outcome) -> None:
     (folder / "tree.nwk").write_text(newick + "\n", encoding="utf-8")
     outcome.tree.save(folder / "tree.npz")
     # Pairs and no dictionary: the classes may be called "cluster" too.
-    columns = [("row", range(len(table.x))), ("cluster", outcome.clusters.tolist())]
+    columns = [("row", range(table.x.shape[0])), ("cluster", outcome.clusters.tolist())]
     if table.names is not None:
         columns.insert(1, ("name", table.names))
     if table.classes is not None:

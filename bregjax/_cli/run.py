@@ -6,12 +6,15 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
 
+from bregjax._cli.array_files import as_dense
 from bregjax._cli.smoothing_choice import choose_smoothing, describe_smoothing
 from bregjax._cli.tables import Table
+from bregjax._sparse_rows import sparse_rows
 from bregjax.families import named_family
 from bregjax.hierarchy import Dendrogram, agglomerate
 from bregjax.hierarchy._export import newick_names
@@ -75,7 +78,7 @@ def check_request(table: Table, request: Request) -> None:
         ValueError: If the number of clusters does not fit the rows, or no two rows
             share a class.
     """
-    num_rows = len(table.x)
+    num_rows = table.x.shape[0]
     k = request.num_clusters
     if k is not None and not 1 <= k <= num_rows:
         raise ValueError(
@@ -92,7 +95,8 @@ def check_request(table: Table, request: Request) -> None:
 
 def notes_on(table: Table) -> list[str]:
     """Notes on a table, to show before clustering it, a sentence each."""
-    looks = "" if table.x.dtype == object else lookalike(table.x)
+    numbers = isinstance(table.x, np.ndarray) and table.x.dtype != object
+    looks = lookalike(table.x) if numbers else ""
     notes = [*table.notes, looks.replace("`x`", "the table")]
     if table.names is not None:
         plain = [str(name) for name in table.names]
@@ -119,15 +123,19 @@ def cluster_table(table: Table, request: Request) -> Outcome:
 
 
 def _cluster(table: Table, request: Request) -> Outcome:
-    family = named_family(request.family).for_data(table.x)
-    family.check_support(table.x)
-    smoothing = choose_smoothing(request.smoothing, family, table.x, table.weights)
+    family = named_family(request.family)
+    x: Any = table.x
+    if not isinstance(x, np.ndarray):
+        x = sparse_rows(x) if family.takes_sparse else as_dense(x)
+    family = family.for_data(x)
+    family.check_support(x)
+    smoothing = choose_smoothing(request.smoothing, family, x, table.weights)
     start = time.perf_counter()
     with _compilations() as durations, warnings.catch_warnings():
         # This warning is among the notes on the table.
         warnings.filterwarnings("ignore", "`x` looks like")
         tree, info = agglomerate(
-            table.x,
+            x,
             family=family,
             smoothing=smoothing,
             weights=table.weights,

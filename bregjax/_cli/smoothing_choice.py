@@ -2,12 +2,14 @@
 
 import argparse
 import math
+from typing import Any
 
 import jax
 import numpy as np
 
 from bregjax._centers import takes_bandwidths
 from bregjax._checks import float_array
+from bregjax._sparse_rows import SparseRows, row_totals
 from bregjax.families import Family, Multinomial
 from bregjax.smoothing import StatisticMap, bernstein, normal_reference
 from bregjax.smoothing._maps import Adding, Blur, Mixing
@@ -46,7 +48,10 @@ def parse_smoothing(text: str) -> str | float:
 
 
 def choose_smoothing(
-    choice: str | float, family: Family, x: np.ndarray, weights: np.ndarray | None
+    choice: str | float,
+    family: Family,
+    x: Any,
+    weights: np.ndarray | None,
 ) -> StatisticMap | None:
     """The smoothing map that the choice means for this family and these rows.
 
@@ -85,8 +90,9 @@ def choose_smoothing(
                 f"--smoothing bernstein is for proportions of categories, and {name} "
                 "has none. Take --family multinomial, or another smoothing."
             )
-        return bernstein(x.shape[1], float(np.sum(x)))
-    if not takes_bandwidths(family, family.as_rows(x)):
+        return bernstein(x.shape[1], float(np.sum(row_totals(x))))
+    sparse = isinstance(x, SparseRows)
+    if sparse or not takes_bandwidths(family, family.as_rows(x)):
         raise ValueError(
             f"--smoothing {choice} is for Gaussians with a free variance, and {name} "
             "is none. Take auto, none or a number."

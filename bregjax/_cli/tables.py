@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bregjax._cli.array_files import read_matrix, read_npz
+from bregjax._cli.array_files import Matrix, read_matrix, read_npz
 from bregjax._cli.columns import ColumnChoice, Roles, assign_roles
 from bregjax._cli.headers import NAMELESS
 from bregjax._cli.sheets import Sheet, categories, numbers
@@ -30,7 +30,7 @@ class Table:
 
     Attributes:
         source: Where they come from, for the report.
-        x: `[m, d]`; of categories objects.
+        x: `[m, d]`; of categories objects; sparse where the file is.
         classes: The known class of each row, or None.
         class_name: The name of the column of classes.
         names: A name for each row, or None.
@@ -42,7 +42,7 @@ class Table:
     """
 
     source: str
-    x: np.ndarray
+    x: Matrix
     classes: list[str] | None = None
     class_name: str = "class"
     names: list[str] | None = None
@@ -172,18 +172,19 @@ def _has_index(sheet: Sheet, roles: Roles) -> bool:
 def _from_npz(
     source: str,
     choice: ColumnChoice,
-    x: np.ndarray,
+    x: Matrix,
     beside: dict[str, np.ndarray],
     *,
     transpose: bool,
 ) -> Table:
     x = x.T if transpose else x
     wanted = choice.classes
-    if wanted is None and beside.get("y", x).shape == (len(x),):
+    num_rows = x.shape[0]
+    if wanted is None and np.shape(beside.get("y", 0)) == (num_rows,):
         wanted = "y"
-    class_array = _taken(beside, wanted, len(x))
-    name_array = _taken(beside, choice.names, len(x))
-    weight_array = _taken(beside, choice.weights, len(x))
+    class_array = _taken(beside, wanted, num_rows)
+    name_array = _taken(beside, choice.names, num_rows)
+    weight_array = _taken(beside, choice.weights, num_rows)
     columns = ColumnChoice(
         classes=choice.classes if class_array is None else None,
         names=choice.names if name_array is None else None,
@@ -214,29 +215,45 @@ def _taken(
     return array
 
 
-def _from_matrix(source: str, choice: ColumnChoice, x: np.ndarray) -> Table:
+def _from_matrix(source: str, choice: ColumnChoice, x: Matrix) -> Table:
     roles = assign_roles(choice, None, x.shape[1])
-    bad = np.argwhere(~np.isfinite(x))
-    if len(bad):
-        row, column = bad[0]
+    x = x if isinstance(x, np.ndarray) else x.tocsr()
+    values = x if isinstance(x, np.ndarray) else x.data
+    if not np.all(np.isfinite(values)):
+        row, column = _first_not_finite(x)
         raise ValueError(
             f"entries must be finite; got {x[row, column]} in row {row}, column "
             f"{column} (counted from 0). Drop or impute such rows first."
         )
 
+    whole = len(roles.data) == x.shape[1]
     classes, names = (
-        None if role is None else _texts(x[:, role])
+        None if role is None else _texts(_column(x, role))
         for role in (roles.classes, roles.names)
     )
     return Table(
         source,
-        x[:, list(roles.data)],
+        x if whole else x[:, list(roles.data)],
         _checked_classes(classes),
         "class",
         names,
-        None if roles.weights is None else x[:, roles.weights],
+        None if roles.weights is None else _column(x, roles.weights),
         tuple(str(index) for index in roles.data),
     )
+
+
+def _column(x: Matrix, column: int) -> np.ndarray:
+    return x[:, column] if isinstance(x, np.ndarray) else x[:, [column]].toarray()[:, 0]
+
+
+def _first_not_finite(x: Matrix) -> tuple[int, int]:
+    """Row and column of the first entry that is not finite."""
+    if isinstance(x, np.ndarray):
+        row, column = np.argwhere(~np.isfinite(x))[0]
+        return int(row), int(column)
+    entries = x.tocoo()
+    first = np.flatnonzero(~np.isfinite(entries.data))[0]
+    return int(entries.row[first]), int(entries.col[first])
 
 
 def _texts(values: Iterable[object]) -> list[str]:

@@ -76,9 +76,9 @@ class Multinomial(VectorFamily):
         return x.by_totals()
 
     @override
-    def saturated_terms(self, statistics: Array, columns: Array) -> Array:
+    def base_terms(self, statistics: Array, columns: Array) -> Array:
         del columns
-        return xlogx(statistics)
+        return jnp.zeros(statistics.shape)
 
     @override
     def conjugate(

@@ -1,10 +1,9 @@
 """Built-in families of rows of numbers, whose dimension may come from the data."""
 
 import dataclasses
-from typing import Self
+from typing import Any, Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
@@ -16,9 +15,10 @@ from bregjax._checks import (
     is_concrete,
 )
 from bregjax._inputs import column_names, number_array
-from bregjax._sparse_rows import SparseRows
+from bregjax._sparse_rows import SparseRows, in_columns
 from bregjax._typing import Array, DataLike
 from bregjax.families._base import Family
+from bregjax.families._densities import tangent_values
 
 __all__ = ["VectorFamily"]
 
@@ -97,13 +97,14 @@ class VectorFamily(Family):
         check_support("x", array, allowed, rule=rule, remedy=remedy, columns=columns)
 
     @override
-    def saturated_terms(self, statistics: Array, columns: Array) -> Array:
-        def log_density(value: Array, column: Array) -> Array:
-            own = lambda leaf: leaf[column][None] if jnp.ndim(leaf) == 1 else leaf
-            family = dataclasses.replace(jax.tree.map(own, self), dim=1)  # pyright: ignore[reportArgumentType]
-            return family.log_densities(value[None], value[None, None])[0]
+    def base_terms(self, statistics: Array, columns: Array) -> Array:
+        def term(value: Array, column: Array) -> Array:
+            family: Any = dataclasses.replace(in_columns(self, column[None]), dim=1)
+            row, mean = value[None], family.mean_inside()[None]
+            tangent = tangent_values(family.cluster_model().function, row, mean)
+            return (family.log_densities(row, mean) - tangent)[0]
 
-        return jax.vmap(log_density)(statistics, columns)
+        return jax.vmap(term)(statistics, columns)
 
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
         """Whether each entry is in the sample space; the rule and a remedy in words."""

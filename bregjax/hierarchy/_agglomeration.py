@@ -23,7 +23,7 @@ from bregjax._evaluation import (
 from bregjax._problem import FamilyLike, Problem, check_problem
 from bregjax._progress import progress_shown
 from bregjax._sparse_rows import SparseRows
-from bregjax._typing import DataLike
+from bregjax._typing import DataLike, TableLike
 from bregjax.clusters import HostModel
 from bregjax.clusters._host_model import rows_of
 from bregjax.hierarchy._dendrogram import Dendrogram
@@ -95,7 +95,7 @@ def agglomerate(
 
 @overload
 def agglomerate(
-    problem: DataLike,
+    problem: TableLike,
     *,
     family: FamilyLike,
     smoothing: StatisticMap | str | None = "auto",
@@ -109,7 +109,7 @@ def agglomerate(
 
 @overload
 def agglomerate(
-    problem: DataLike,
+    problem: TableLike,
     *,
     family: FamilyLike,
     smoothing: StatisticMap | str | None = "auto",
@@ -122,7 +122,7 @@ def agglomerate(
 
 
 def agglomerate(
-    problem: Problem | DataLike,
+    problem: Problem | TableLike,
     *,
     family: FamilyLike | None = None,
     smoothing: StatisticMap | str | None = _AS_AUTO,
@@ -221,7 +221,7 @@ def agglomerate(
 
 
 def _problem(
-    problem: Problem | DataLike,
+    problem: Problem | TableLike,
     family: FamilyLike | None,
     smoothing: StatisticMap | str | None,
     weights: DataLike | None,
@@ -264,9 +264,9 @@ def _agglomerate_eagerly(
 ):
     m = problem.num_points
     if goes_sparsely(problem, engine, mesh):
-        with progress_shown(m - 1, unit="merge", shown=progress) as report:
-            with working(problem) as problem:
-                children, costs = agglomerate_sparse(problem, report)
+        bar = progress_shown(m - 1, unit="merge", shown=progress)
+        with bar as report, working(problem) as copy:
+            children, costs = agglomerate_sparse(copy, report)
         check_costs(costs, children, problem)
         weights = np.asarray(problem.weights)
         tree = Dendrogram(children, costs, weights, _ward_scale(problem))

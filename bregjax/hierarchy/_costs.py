@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete
+from bregjax._columns import ColumnBlocks, by_columns
 from bregjax._evaluation import build_leaves, evaluate
 from bregjax._geometry import FunctionGeometry
 from bregjax._problem import Problem, check_problem, unchecked
@@ -146,6 +147,10 @@ def _part(problem: Problem, name: str, rows: RowNumbers) -> tuple[Problem, np.nd
 
 def _cluster_cost(problem: Problem) -> Array:
     """φ of all rows."""
+    return by_columns(_cluster_cost_of_columns, problem)
+
+
+def _cluster_cost_of_columns(problem: Problem) -> Array:
     model, leaves = build_leaves(problem)
     if isinstance(problem.family, FunctionGeometry):
         f = problem.family.function
@@ -170,6 +175,10 @@ def _cluster_cost(problem: Problem) -> Array:
 
 def _merge_cost(a: Problem, b: Problem) -> tuple[Array, Array]:
     """Δ, and whether the function is straight there."""
+    if isinstance(a.x, ColumnBlocks):
+        # The functions that sparse rows may have are smooth.
+        cost = lambda a, b: _merge_cost(a, b)[0]
+        return by_columns(cost, a, b), jnp.ones((), bool)
     model, leaves_a = build_leaves(a)
     _, leaves_b = build_leaves(b)
     union_a, union_b = _union(model, leaves_a), _union(model, leaves_b)

@@ -15,7 +15,14 @@ from bregjax.clusters import Merges
 from bregjax.hierarchy._dendrogram import Dendrogram
 from bregjax.hierarchy._steps import settled_along
 
-__all__ = ["Clusters", "clusters_at", "clusters_of_cut", "clusters_without"]
+__all__ = [
+    "Clusters",
+    "clusters_at",
+    "clusters_of_cut",
+    "clusters_without",
+    "rests_of_cut",
+    "weights_of_cut",
+]
 
 
 @register_pytree
@@ -68,6 +75,27 @@ def clusters_without(
     states = settled_along(model, merges, leaves, rest)
     weights = _weights(merges, problem.weights, rest)
     return Clusters(states, weights), rest != jnp.arange(m, dtype=rest.dtype)
+
+
+def weights_of_cut(problem: Problem, children: Array, num_clusters: int) -> Array:
+    """Sums of the points' own weights in the clusters of a cut, `[k]`."""
+    nodes, _ = _cut(children, num_clusters=num_clusters)
+    return _weights(Merges(children, problem.num_points), problem.weights, nodes)
+
+
+def rests_of_cut(
+    problem: Problem, children: Array, num_clusters: int
+) -> tuple[Array, Array, Array]:
+    """Of each point its cluster of a cut, the weight of the rest, and whether any is.
+
+    Returns:
+        Places of clusters, weights and booleans, `[m]` each.
+    """
+    m = problem.num_points
+    _, labels = _cut(children, num_clusters=num_clusters)
+    merges, rest = _with_rests(children, m, num_clusters)
+    there = rest != jnp.arange(m, dtype=rest.dtype)
+    return labels, _weights(merges, problem.weights, rest), there
 
 
 @functools.partial(jax.jit, static_argnames="num_clusters")

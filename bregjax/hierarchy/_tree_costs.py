@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete
+from bregjax._columns import by_columns
 from bregjax._evaluation import (
     build_leaves,
     check_costs,
@@ -14,7 +15,6 @@ from bregjax._evaluation import (
     padded,
     working,
 )
-from bregjax._columns import by_columns
 from bregjax._problem import Problem, check_problem
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import Array, DataLike, PyTree

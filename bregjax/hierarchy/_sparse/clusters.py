@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from bregjax._problem import Problem
+from bregjax._sparse_rows import SparseRows, in_columns
 from bregjax.clusters._excess import Excess, excess_of
 from bregjax.smoothing import StatisticMap
 from bregjax.smoothing._maps import Adding, Mixing, PseudoCount
@@ -62,7 +62,8 @@ class SparseClusters:
 
     def __init__(self, problem: Problem) -> None:
         """Take the rows of a problem of known values."""
-        rows = problem.family.sparse_statistics(problem.x)
+        table: Any = problem.x
+        rows: SparseRows = problem.family.sparse_statistics(table)
         floors = floors_of(
             problem.smoothing, np.asarray(problem.weights), rows.shape[1]
         )
@@ -121,7 +122,7 @@ class SparseClusters:
         self, mass: np.ndarray | float, columns: np.ndarray
     ) -> np.ndarray | float:
         """f = ζ g in some columns: one number where g and ζ are."""
-        center = self.center
+        center: Any = self.center
         return mass * (center if np.ndim(center) == 0 else center[columns])
 
     def entry_values(self, node: int, weight: float, mass: float) -> np.ndarray:
@@ -142,10 +143,7 @@ class SparseClusters:
 def _excess(problem: Problem, used: np.ndarray) -> Excess:
     """The excess of a problem's entries, by the places of their columns in `used`."""
     model: Any = problem.family.cluster_model()
-    d = problem.x.shape[1]
-    own = lambda leaf: np.ndim(leaf) == 1 and len(leaf) == d
-    chosen = lambda leaf: np.asarray(leaf)[used] if own(leaf) else leaf
-    excess = excess_of(jax.tree.map(chosen, model.function))
+    excess = excess_of(in_columns(model.function, used))
     if excess is None:
         raise TypeError(f"{type(problem.family).__name__} takes no sparse rows.")
     return excess

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._problem import Problem
+from bregjax._sparse_rows import in_columns
 from bregjax._typing import Array
 from bregjax.clusters import BregmanModel, MeanState
 from bregjax.convex import ConvexFunction
@@ -32,7 +33,6 @@ class SparseCosts:
         """Take the function of a problem, and clusters of its rows."""
         model: Any = problem.family.cluster_model()
         self._function: ConvexFunction = model.function
-        self._num_columns = problem.x.shape[1]
         self._clusters = clusters
         self._has_rest = not clusters.excess.needs_common_floor
 
@@ -59,7 +59,7 @@ class SparseCosts:
         found = [clusters.used[columns]]
         rest = 0.0
         if self._has_rest:
-            center = clusters.center
+            center: Any = clusters.center
             inside = (
                 center * len(columns) if np.ndim(center) == 0 else center[columns].sum()
             )
@@ -94,17 +94,14 @@ class SparseCosts:
             filled = lambda part, run=run, extra=extra: np.pad(
                 part[run], (0, extra), constant_values=1
             )
-            function = self._function_in(np.pad(columns[run], (0, extra)))
+            function = in_columns(self._function, np.pad(columns[run], (0, extra)))
+            # A row for each column: each is a point of its own.
+            function = jax.tree.map(_as_rows, function)
             yield np.asarray(_costs(function, *map(filled, states)))
 
-    def _function_in(self, columns: np.ndarray) -> ConvexFunction:
-        """The function with its parameters, if a column has its own, in a row each."""
 
-        def chosen(leaf: Any) -> Any:
-            own = np.ndim(leaf) == 1 and len(leaf) == self._num_columns
-            return np.asarray(leaf)[columns, None] if own else leaf
-
-        return jax.tree.map(chosen, self._function)
+def _as_rows(parameters: Any) -> Any:
+    return parameters[:, None] if np.ndim(parameters) == 1 else parameters
 
 
 @jax.jit

@@ -125,7 +125,8 @@ class _Merging:
         count = len(nodes)
         self._clusters, self._exact = clusters, exact
         self._node = nodes.copy()
-        self._slot = {int(node): slot for slot, node in enumerate(nodes)}
+        self._slot = np.zeros(len(clusters.weight), int)
+        self._slot[nodes] = np.arange(count)
         self._alive = np.ones(count, bool)
         self._table = CostTable(count)
         self._sweep = Sweep(clusters, nodes.tolist())
@@ -197,15 +198,13 @@ class _Merging:
     def _put(self, union: int, a: int, b: int, low: int, high: int) -> None:
         """Put a union into the higher slot of its parts; the lower one is empty."""
         self._alive[low], self._least[low] = False, np.inf
-        del self._slot[a], self._slot[b]
         self._node[high], self._slot[union] = union, high
         orphans = np.flatnonzero(self._alive & (self._nearest == low))
         self._stale[orphans[orphans > low]] = True
         self._sweep.replace(a, b, union)
         costs = np.full(len(self._node), np.inf)
         there = self._sweep.is_alive & (self._sweep.nodes != union)
-        slots = [self._slot[node] for node in self._sweep.nodes[there].tolist()]
-        costs[slots] = self._sweep.costs(union)[there]
+        costs[self._slot[self._sweep.nodes[there]]] = self._sweep.costs(union)[there]
         self._table.below(high)[:] = costs[:high]
         self._look_again(high)
         above = high + 1 + np.flatnonzero(self._alive[high + 1 :])

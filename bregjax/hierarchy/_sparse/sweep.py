@@ -13,15 +13,16 @@ looked at a pair at a time.
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.polynomial import chebyshev
 
+from bregjax._problem import Problem
 from bregjax.hierarchy._sparse.clusters import SparseClusters
 
-__all__ = ["Sweep"]
+__all__ = ["Sweep", "coexisting_costs"]
 
 # Entries that are worked on at a time, so that what is computed of them stays in a
 # core's cache: at twice or half as many a sweep takes the same time, at 2²⁰ a tenth
@@ -83,7 +84,7 @@ class Sweep:
         return self._all_alive[: self._count]
 
     def replace(self, a: int, b: int, union: int) -> None:
-        """Remove two nodes and append another; places change when all is packed again."""
+        """Remove two nodes and append another; places change if all is packed again."""
         for node in (a, b):
             self._all_alive[: self._count][self.nodes == node] = False
         length = len(self._clusters.entries(union).columns)
@@ -201,13 +202,36 @@ class Sweep:
         return interpolated(value, different)[place]
 
 
+def coexisting_costs(
+    problem: Problem, children: np.ndarray
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Costs of all pairs of nodes that coexist in a tree, node by node.
+
+    Returns:
+        A node, those that live when it is made and that have not had it as theirs, and
+        the costs of merging it with each.
+    """
+    clusters = SparseClusters(problem)
+    leaves = np.argsort(clusters.weight[: problem.num_points], kind="stable")
+    sweep = Sweep(clusters, leaves.tolist())
+    for place, leaf in enumerate(leaves[:-1].tolist()):
+        yield leaf, sweep.nodes[place + 1 :], sweep.costs(leaf, place + 1)
+    for a, b in children[:-1].tolist():
+        union = clusters.unite(a, b)
+        clusters.drop(a)
+        clusters.drop(b)
+        sweep.replace(a, b, union)
+        there = sweep.is_alive & (sweep.nodes != union)
+        yield union, sweep.nodes[there], sweep.costs(union)[there]
+
+
 @functools.cache
 def _workers() -> ThreadPoolExecutor:
     """A thread for each core: NumPy lets others run while it works on large arrays."""
     return ThreadPoolExecutor(os.cpu_count() or 1)
 
 
-def interpolated(value, amounts: np.ndarray) -> np.ndarray:
+def interpolated(value: Callable[[float], float], amounts: np.ndarray) -> np.ndarray:
     """A smooth function of log amounts at many amounts, ascending, from few values."""
     logs = np.log(amounts)
     pieces = max(int(np.ceil((logs[-1] - logs[0]) / np.log(_RATIO))), 1)
