@@ -12,7 +12,7 @@ from bregjax._checks import as_key, is_concrete
 from bregjax._evaluation import check_costs, working
 from bregjax._problem import Problem, check_problem
 from bregjax._typing import ArrayLike, DataLike
-from bregjax.hierarchy._coexisting import Pairs, comparisons, lives_of
+from bregjax.hierarchy._coexisting import CoexistingPairs, comparisons, lives_of
 from bregjax.hierarchy._dendrogram import Dendrogram
 from bregjax.hierarchy._provenance import compare_costs
 from bregjax.hierarchy._tree_costs import (
@@ -175,7 +175,7 @@ def _num_pairs(lives: Lives, rows: np.ndarray) -> int:
 
 
 def _worst(
-    pairs: Iterator[Pairs], lives: Lives, rounding: float
+    pairs: Iterator[CoexistingPairs], lives: Lives, rounding: float
 ) -> tuple[float, float, tuple[int, int] | None]:
     """Excess, relative excess and the pair of the former."""
     floor = rounding * np.sum(lives.cost[:-1]) / max(lives.num_steps, 1)

@@ -1,4 +1,4 @@
-"""Pairs of nodes that coexist, what they cost, and the merges of that time."""
+"""CoexistingPairs of nodes that coexist, what they cost, and the merges of that time."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -31,11 +31,11 @@ from bregjax.hierarchy._windowed.store.query import pairs_within
 from bregjax.hierarchy._windowed.store.store import Store, runs
 from bregjax.hierarchy._windowed.windows.lives import Lives
 
-__all__ = ["Pairs", "comparisons", "limits", "lives_of"]
+__all__ = ["CoexistingPairs", "comparisons", "limits", "lives_of"]
 
 # _CHUNKS  How many times the living clusters, fewer with each merge, are gathered. Too
 #     few, and dead ones are screened; too many, and gathering takes longer.
-# _PAIRS  Pairs that are looked at together.
+# _PAIRS  CoexistingPairs that are looked at together.
 _CHUNKS = 16
 _PAIRS = 2**19
 
@@ -45,11 +45,11 @@ _nodes_and_costs = jax.jit(nodes_and_costs)
 # From children to the states of all nodes and the costs of merges; and from nodes,
 # children, lives, rows and whether bounds are left out, to pairs in question.
 TreeOf = Callable[[np.ndarray], tuple[PyTree, np.ndarray]]
-PairsOf = Callable[..., Iterator["Pairs"]]
+PairsOf = Callable[..., Iterator["CoexistingPairs"]]
 
 
-class Pairs(NamedTuple):
-    """Pairs of nodes that coexist, the greatest merge cost of that time, and costs."""
+class CoexistingPairs(NamedTuple):
+    """CoexistingPairs of nodes that coexist, the greatest merge cost of that time, and costs."""
 
     first: np.ndarray
     second: np.ndarray
@@ -97,7 +97,7 @@ def _swept_pairs(
     rows: np.ndarray,
     *,
     exact: bool,
-) -> Iterator[Pairs]:
+) -> Iterator[CoexistingPairs]:
     """All pairs that coexist with some of the rows."""
     del nodes, exact  # costs are what is compared, in either case
     for u, v, cost in coexisting_costs(problem, children):
@@ -108,7 +108,9 @@ def _swept_pairs(
         limit = limits(lives, first, second)
         counts = (limit > 0) & rows[first]
         if np.any(counts):
-            yield Pairs(*(part[counts] for part in (first, second, limit, cost)))
+            yield CoexistingPairs(
+                *(part[counts] for part in (first, second, limit, cost))
+            )
 
 
 def _on_host(problem: Problem) -> tuple[TreeOf, PairsOf]:
@@ -155,7 +157,7 @@ def _solved_pairs(
     rows: np.ndarray,
     *,
     exact: bool,
-) -> Iterator[Pairs]:
+) -> Iterator[CoexistingPairs]:
     """All pairs that coexist with some of the rows, costs solved for."""
     del exact  # costs are what is compared, in either case
     first = children.ravel()
@@ -165,7 +167,7 @@ def _solved_pairs(
     size = max(8 * _PAIRS // (len(everyone) * numbers), 1)
     for u, v, limit in _all_pairs(lives, first, everyone, size, 0.0):
         cost, _ = host.search_costs(rows_of(nodes, u), rows_of(nodes, v))
-        yield Pairs(u, v, limit, cost)
+        yield CoexistingPairs(u, v, limit, cost)
 
 
 def _screened_pairs(
@@ -178,8 +180,8 @@ def _screened_pairs(
     rows: np.ndarray,
     *,
     exact: bool,
-) -> Iterator[Pairs]:
-    """Pairs that bounds leave in question; all pairs with a few rows if `exact`."""
+) -> Iterator[CoexistingPairs]:
+    """CoexistingPairs that bounds leave in question; all pairs with a few rows if `exact`."""
     merges = len(children)
     # As many as there are leaves, padding included.
     size = (jax.tree.leaves(nodes)[0].shape[0] + 1) // 2
@@ -198,7 +200,7 @@ def _screened_pairs(
             each = max(_PAIRS // len(there), 1)
             for u, v, limit in _all_pairs(lives, first, there, each, -np.inf):
                 places = np.searchsorted(there, u), np.searchsorted(there, v)
-                yield Pairs(u, v, limit, store.costs(*places))
+                yield CoexistingPairs(u, v, limit, store.costs(*places))
         else:
             yield from _pairs_within(store, lives, first, there)
 
@@ -217,8 +219,8 @@ def _all_pairs(
 
 def _pairs_within(
     store: Store, lives: Lives, rows: np.ndarray, there: np.ndarray
-) -> Iterator[Pairs]:
-    """Pairs of rows with nodes in the slots of a store that cost less than they may."""
+) -> Iterator[CoexistingPairs]:
+    """CoexistingPairs of rows with nodes in the slots of a store that cost less than they may."""
     found = pairs_within(
         store,
         np.searchsorted(there, rows),
@@ -229,4 +231,4 @@ def _pairs_within(
     for first, second, cost in found:
         if len(cost):
             u, v = there[first], there[second]
-            yield Pairs(u, v, limits(lives, u, v), cost)
+            yield CoexistingPairs(u, v, limits(lives, u, v), cost)
