@@ -1,4 +1,4 @@
-"""CoexistingPairs of nodes that coexist, what they cost, and the merges of that time."""
+"""Pairs of nodes that coexist, what they cost, and the merges of that time."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -49,7 +49,7 @@ PairsOf = Callable[..., Iterator["CoexistingPairs"]]
 
 
 class CoexistingPairs(NamedTuple):
-    """CoexistingPairs of nodes that coexist, the greatest merge cost of that time, and costs."""
+    """Pairs of nodes that coexist, the greatest merge cost of that time, and costs."""
 
     first: np.ndarray
     second: np.ndarray
@@ -181,7 +181,7 @@ def _screened_pairs(
     *,
     exact: bool,
 ) -> Iterator[CoexistingPairs]:
-    """CoexistingPairs that bounds leave in question; all pairs with a few rows if `exact`."""
+    """Pairs that bounds leave in question; all pairs with a few rows if `exact`."""
     merges = len(children)
     # As many as there are leaves, padding included.
     size = (jax.tree.leaves(nodes)[0].shape[0] + 1) // 2
@@ -220,7 +220,7 @@ def _all_pairs(
 def _pairs_within(
     store: Store, lives: Lives, rows: np.ndarray, there: np.ndarray
 ) -> Iterator[CoexistingPairs]:
-    """CoexistingPairs of rows with nodes in the slots of a store that cost less than they may."""
+    """Pairs of rows with nodes in the slots of a store that cost less than they may."""
     found = pairs_within(
         store,
         np.searchsorted(there, rows),
