@@ -2,19 +2,15 @@
 
 from typing import SupportsIndex
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import check_count, is_concrete
 from bregjax._evaluation import build_leaves, evaluate
-from bregjax._geometry import Geometry
-from bregjax._mixtures import shares_of
 from bregjax._problem import Problem, check_problem, new_rows
 from bregjax._typing import Array, DataLike
 from bregjax.hierarchy import Dendrogram
-from bregjax.hierarchy._blocks import map_rows
-from bregjax.hierarchy._cut_states import Clusters, clusters_at, clusters_of_cut
+from bregjax.hierarchy._cut_densities import row_shares
+from bregjax.hierarchy._cut_states import clusters_at, clusters_of_cut
 from bregjax.hierarchy._provenance import check_same_problem
 from bregjax.hierarchy._steps import costs_to_clusters
 from bregjax.hierarchy._tree_costs import children_of
@@ -149,22 +145,4 @@ def _responsibilities(
     num_clusters: int,
 ) -> Array:
     clusters, _ = clusters_of_cut(problem, children, num_clusters)
-    return _shares(problem.family, clusters, rows, temperature)
-
-
-@jax.jit
-def _shares(
-    model: Geometry, clusters: Clusters, rows: Array, temperature: Array
-) -> Array:
-    log_share = jnp.log(clusters.weights) - jnp.log(jnp.sum(clusters.weights))
-    num_clusters = clusters.weights.shape[0]
-    parameters = model.density_parameters(clusters.states)
-
-    def shares(row):
-        scores = log_share + model.log_densities(row, parameters)
-        # Scores of −inf stay: divided, they would have a derivative of inf by T.
-        finite = jnp.isfinite(scores)
-        divided = jnp.where(finite, scores, 0) / temperature
-        return shares_of(jnp.where(finite, divided, scores))
-
-    return map_rows(shares, rows, num_clusters * (rows.size // rows.shape[0]))
+    return row_shares(problem.family, clusters, rows, temperature)

@@ -12,11 +12,19 @@ from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._roots import cholesky_by_root, log_det_of_factor
 from bregjax._typing import Array
+from bregjax.clusters._averages import leaves_of_averages
 from bregjax.clusters._base import ClusterModel
 from bregjax.clusters._gaussian_state import GaussianState
 from bregjax.clusters._log_variances import pays, sums_of_logs
 from bregjax.clusters._merges import Merges
-from bregjax.clusters._moments import Form, Moments, pool, pool_along, scatter
+from bregjax.clusters._moments import (
+    Form,
+    Moments,
+    Normals,
+    pool,
+    pool_along,
+    scatter,
+)
 from bregjax.clusters._screens import Screen
 from bregjax.clusters._screens.full_gaussian import FullScreen
 from bregjax.clusters._screens.gaussian import DiagonalScreen, SphericalScreen
@@ -103,6 +111,28 @@ class FullGaussianModel(ClusterModel):
         )
         within = a.weight * within[0] + b.weight * within[1]
         return 0.5 * (total * jnp.log1p(spread) + within)
+
+    @override
+    def assignment_cost(self, points: GaussianState, clusters: GaussianState) -> Array:
+        """½ w [tr Σ_k⁻¹Σ − d − log det Σ + log det Σ_k + δᵀΣ_k⁻¹δ].
+
+        Good to eps · w (|log det Σ| + d): the first terms cancel where Σ is near Σ_k.
+        """
+        normals = Normals.of(clusters.moments)
+        root, d = normals.root, normals.mean.shape[-1]
+        gap = points.moments.mean[:, None] - normals.mean[None]
+        white = jnp.einsum("kij,rkj->rki", root, gap, precision="highest")
+        precision = _product(jnp.swapaxes(root, -1, -2), root).reshape(-1, d * d)
+        covariance = points.moments.covariance.reshape(-1, d * d)
+        log_det = -2 * jnp.sum(jnp.log(jnp.diagonal(root, axis1=-2, axis2=-1)), axis=-1)
+        trace = _product(covariance, precision.T)
+        within = trace - d - (points.log_det[:, None] - log_det[None])
+        cost = jnp.maximum(within, 0) + jnp.sum(white**2, axis=-1)
+        return 0.5 * points.weight[:, None] * cost
+
+    @override
+    def unions(self, statistics: Moments, weights: Array) -> GaussianState:
+        return leaves_of_averages(self, statistics, weights)
 
     @override
     def screen(self, leaves: GaussianState) -> Screen:
@@ -194,6 +224,20 @@ class VarianceModel(ClusterModel):
         if self.form == "diagonal":
             return 0.5 * jnp.sum(terms, axis=-1)
         return 0.5 * a.moments.mean.shape[-1] * terms
+
+    @override
+    def assignment_cost(self, points: GaussianState, clusters: GaussianState) -> Array:
+        """½ w Σ [φ(v/v_k) + δ²/v_k]: all terms are at least 0, and none cancels."""
+        v, v_k = points.moments.covariance[:, None], clusters.moments.covariance[None]
+        gap = points.moments.mean[:, None] - clusters.moments.mean[None]
+        terms = burg_remainder(v_k, v - v_k, x=v) + scatter(gap, self.form) / v_k
+        if self.form == "diagonal":
+            return 0.5 * points.weight[:, None] * jnp.sum(terms, axis=-1)
+        return 0.5 * gap.shape[-1] * points.weight[:, None] * terms
+
+    @override
+    def unions(self, statistics: Moments, weights: Array) -> GaussianState:
+        return leaves_of_averages(self, statistics, weights)
 
     @override
     def screen(self, leaves: GaussianState) -> Screen:
