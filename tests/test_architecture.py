@@ -32,7 +32,7 @@ ROWS = [
     {"_problem"},
     {"_evaluation"},
     {"hierarchy"},
-    {"metrics", "_features", "objectives", "_soft_trees", "_support"},
+    {"partition", "metrics", "_features", "objectives", "_soft_trees", "_support"},
     {"_tuning"},
     {"plotting", "datasets", "extend"},
     {"_cli", "__main__"},
@@ -178,7 +178,7 @@ def test_no_class_name_twice():
 # What the package shows from the start, and what it shows once imported by its name.
 SHOWN = {
     *("clusters", "convex", "families", "hierarchy", "smoothing"),
-    *("divergences", "metrics", "objectives"),
+    *("divergences", "metrics", "objectives", "partition"),
 }
 LATER = {"datasets", "extend", "plotting"}
 

@@ -202,7 +202,7 @@ class Moments(CenteredStatistics):
 
 
 def average(values: Array, shares: Array) -> Array:
-    """Averages by shares `[k, m]`, `[k, ...]` from `[m, ...]`, within the values' range.
+    """Averages by shares `[k, m]`, `[k, ...]` from `[m, ...]`, kept in range.
 
     Shares that add up to 1 + eps would make a probability of 1 larger than 1.
     """
