@@ -97,7 +97,8 @@ class HardClustering:
         Examples:
             >>> import bregjax as bj
             >>> problem = bj.Problem([[0.0], [1.0], [5.0]], family="ward")
-            >>> print(bj.hard_clustering(problem, init=[0, 0, 1]).assign([[2.7], [2.8]]))
+            >>> found = bj.hard_clustering(problem, init=[0, 0, 1])
+            >>> print(found.assign([[2.7], [2.8]]))
             [0 1]
         """
         others = self.problem if rows is None else new_rows(self.problem, rows)
@@ -125,7 +126,8 @@ class HardClustering:
         Examples:
             >>> import bregjax as bj
             >>> problem = bj.Problem([[0.0], [1.0], [5.0]], family="ward")
-            >>> print(bj.hard_clustering(problem, init=[0, 0, 1]).log_likelihood([[0.4]]))
+            >>> found = bj.hard_clustering(problem, init=[0, 0, 1])
+            >>> print(found.log_likelihood([[0.4]]))
             -1.3294
         """
         clusters = Clusters(self.states, self.weights)
@@ -203,7 +205,7 @@ def hard_clustering(
         [ True  True  True False False] CONVERGED
         >>> tree = bj.agglomerate(problem)
         >>> print(bj.hard_clustering(problem, num_clusters=2, init=tree).objective)
-        [3.188]
+        [2.348]
 
     References:
         Banerjee, Merugu, Dhillon, Ghosh (2005), Clustering with Bregman divergences,
@@ -237,13 +239,16 @@ def hard_clustering(
             if report:
                 report(step + 1)
         weights, costs = _sums(points, best.labels, best.costs, num_clusters=count)
-        to_host = lambda tree: jax.tree.map(np.asarray, tree)
+        known = jax.tree.map(np.asarray, (best.labels, weights, costs, best.states))
+        labels, weights, costs, states = known
         return HardClustering(
-            problem,
-            to_host(best.labels)[: problem.num_points],
-            *to_host((weights, costs, best.states)),
-            np.array(trace),  # pyright: ignore[reportArgumentType]
-            result,
+            problem=problem,
+            labels=labels[: problem.num_points],
+            weights=weights,
+            costs=costs,
+            states=states,
+            objective=np.asarray(trace),  # pyright: ignore[reportArgumentType]
+            result=result,
         )
 
 

@@ -1,6 +1,7 @@
 """Rows under the mixture of some clusters, by their densities."""
 
 import math
+from typing import cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +24,7 @@ def log_likelihood_of(
     with working((others, clusters)) as (others, clusters):
         each = row_log_likelihoods(others.family, clusters, others.x)
         total = jnp.sum(others.weights * each)
-        return np.asarray(total)[()] if is_concrete(total) else total
+        return cast(Array, np.asarray(total)[()]) if is_concrete(total) else total
 
 
 def shares_of_rows(
@@ -33,7 +34,7 @@ def shares_of_rows(
     others = problem if rows is None else new_rows(problem, rows)
     with working((others, clusters)) as (others, clusters):
         shares = row_shares(others.family, clusters, others.x, 1.0)
-        return np.asarray(shares) if is_concrete(shares) else shares  # pyright: ignore[reportReturnType]
+        return cast(Array, np.asarray(shares)) if is_concrete(shares) else shares
 
 
 def check_known(value: float) -> None:

@@ -4,12 +4,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax._typing import Array
+from bregjax._typing import Array, PyTree
+from bregjax.hierarchy._blocks import map_rows
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy._steps import costs_to_clusters
 from bregjax.partition._points import Points
 
 __all__ = ["labels_of_seeds"]
+
+# In the place of a cost that is not known: above all costs, with sums that are finite.
+_UNKNOWN = 1e150
 
 
 def labels_of_seeds(
@@ -58,8 +62,20 @@ def labels_of_seeds(
 
 
 def _costs_to(points: Points, seed: int) -> np.ndarray:
-    """Costs of merging each row with one row, largest where they are not known."""
+    """Costs of merging each row with one row, very large where they are not known."""
     cluster = take(points.leaves, slice(seed, seed + 1))
-    costs = costs_to_clusters(points.model, points.leaves, cluster)[:, 0]
+    if points.model.solves:
+        costs = costs_to_clusters(points.model, points.leaves, cluster)[:, 0]
+    else:
+        costs = _search_costs(points, cluster)
     costs = np.asarray(costs, np.float64)
-    return np.where(np.isfinite(costs), costs, np.finfo(np.float64).max ** 0.5)
+    return np.where(np.isfinite(costs), costs, _UNKNOWN)
+
+
+@jax.jit
+def _search_costs(points: Points, cluster: PyTree) -> Array:
+    """Costs as engines search with them: seeds are drawn, and need no more digits."""
+    model = points.model
+    cost = lambda leaf: model.cross_cost(cluster, take(leaf, None))[0, 0]
+    size = model.pair_size(cluster)
+    return map_rows(cost, points.leaves, size)

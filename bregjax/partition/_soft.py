@@ -45,9 +45,9 @@ class SoftClustering:
 
     Attributes:
         problem: What was clustered.
-        responsibilities: r, the share of each row that each cluster has, `[m, k]`, which
-            add up to 1 a row: those of the smoothed statistics (`soft_clustering` has
-            the formula).
+        responsibilities: r, the share of each row that each cluster has, `[m, k]`;
+            shares of a row add up to 1. They are those of the smoothed statistics:
+            `soft_clustering` has the formula.
         weights: W π_k, the expected weight of rows in each cluster, `[k]`.
         states: The clusters in the form of the family's cluster model, `[k, ...]`; of
             Gaussians `states.moments.mean` and `states.moments.covariance`, of counts
@@ -60,9 +60,9 @@ class SoftClustering:
 
     Examples:
         >>> import bregjax as bj
-        >>> problem = bj.Problem([[0.0], [1.0], [9.0]], family="ward")
+        >>> problem = bj.Problem([[0.0], [1.0], [3.0]], family="ward")
         >>> bj.soft_clustering(problem, init=[0, 0, 1])
-        CONVERGED after 1 step: 2 clusters, objective -2.15954 nats
+        CONVERGED after 8 steps: 2 clusters, objective -1.96662 nats
     """
 
     problem: Problem
@@ -114,8 +114,8 @@ class SoftClustering:
             >>> problem = bj.Problem([[0.0], [1.0], [9.0]], family="ward")
             >>> found = bj.soft_clustering(problem, init=[0, 0, 1])
             >>> print(found.assign([[4.7], [5.0]]))
-            [[0.739 0.261]
-             [0.181 0.819]]
+            [[0.754 0.246]
+             [0.193 0.807]]
         """
         clusters = Clusters(self.states, self.weights)
         return shares_of_rows(self.problem, clusters, rows)
@@ -195,9 +195,9 @@ def soft_clustering(
 
     plus a constant, and Σ_k is the covariance of its rows plus H. The score without the
     trace, as in scikit-learn's `reg_covar` of h², has the same averages and is not
-    monotone; both agree as h → 0. With a pseudo-count n₀ each of the w_i copies of row i
-    has n₀/w_i observations at z with it, of the same cluster. `log_likelihood` of the
-    result is that of the rows as they are, whatever the smoothing.
+    monotone; both agree as h → 0. With a pseudo-count n₀ each of the w_i copies of row
+    i brings n₀/w_i observations at z with it, of the same cluster. `log_likelihood` of
+    the result is that of the rows as they are, whatever the smoothing.
 
     Zeros stay: of counts without smoothing, a cluster with mean 0 in a column has no
     part in rows with a count there, at the next step as well. A cluster to which no
@@ -279,13 +279,17 @@ def soft_clustering(
             if gain <= max(tolerance * total, rounding):
                 result = Result.CONVERGED
                 break
-        to_host = lambda tree: jax.tree.map(np.asarray, tree)
+        known = jax.tree.map(
+            np.asarray, (best.responsibilities, best.weights, best.states)
+        )
+        responsibilities, weights, states = known
         return SoftClustering(
-            problem,
-            to_host(best.responsibilities)[: problem.num_points],
-            *to_host((best.weights, best.states)),
-            np.array(trace),  # pyright: ignore[reportArgumentType]
-            result,
+            problem=problem,
+            responsibilities=responsibilities[: problem.num_points],
+            weights=weights,
+            states=states,
+            objective=np.asarray(trace),  # pyright: ignore[reportArgumentType]
+            result=result,
         )
 
 
