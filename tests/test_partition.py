@@ -10,9 +10,9 @@ import pytest
 import scipy.stats
 import sklearn.cluster
 import sklearn.mixture
-from cluster_states import NAMES, every_family
-from family_cases import FAMILIES, smoothed_leaves
+from cluster_states import every_family
 from scipy import special
+from test_assignment_costs import problem_of
 
 import bregjax as bj
 from bregjax import (
@@ -24,7 +24,6 @@ from bregjax import (
     hard_clustering,
     soft_clustering,
 )
-from bregjax.clusters import ClusterModel, Moments, RootedGaussianModel
 from bregjax.convex import L1Norm
 from bregjax.objectives import cut_cost, held_out_log_likelihood
 from bregjax.partition import HardClustering
@@ -42,99 +41,6 @@ def blobs(rng, count=60, dim=2, scale=3.0):
 def not_decreasing(values, size):
     """Up to rounding of numbers of that size."""
     return np.all(np.diff(values) >= -1e-11 * size)
-
-
-# --- What cluster models are asked for -----------------------------------------------
-
-
-@jax.jit
-def parts_of(model, statistics, weights, shares):
-    leaves = model.leaves(statistics, weights)
-    clusters = model.unions(statistics, shares)
-    return leaves, clusters, model.assignment_cost(leaves, clusters)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@every_family
-def test_assignment_costs_are_those_of_the_definitions(name, dtype):
-    """φ(C) = Σ w B(τ, τ(C)) from the merges; and B as the limit of merge costs."""
-    case, rng = FAMILIES[name], np.random.default_rng(3)
-    family, x = case.make(), case.data(np.random.default_rng(3), M)
-    weights = rng.uniform(0.5, 2, M)
-    labels = np.arange(M) % K
-    problem = Problem(x, family=family, weights=weights)
-    with jax.enable_x64(dtype == "float64"):
-        convert = lambda tree: jax.tree.map(lambda a: jnp.asarray(a, dtype), tree)
-        model = problem.family.cluster_model()
-        statistics, w, shares = convert(
-            (smoothed_of(problem), weights, weights * (labels == np.arange(K)[:, None]))
-        )
-        leaves, clusters, costs = parts_of(model, statistics, w, shares)
-        assert costs.dtype == dtype
-        assert np.all(costs >= 0)
-        rtol = 1e-9 if dtype == "float64" else 2e-3
-        for k in range(K):
-            expected = cluster_cost(problem, labels == k)
-            np.testing.assert_allclose(costs[labels == k, k].sum(), expected, rtol=rtol)
-        if dtype == "float64" and not model.solves:
-            slow = jax.jit(lambda m, a, b: ClusterModel.assignment_cost(m, a, b))
-            limits = slow(model, leaves, clusters)
-            np.testing.assert_allclose(limits, costs, rtol=1e-5, atol=1e-9)
-
-
-def smoothed_of(problem):
-    statistics = problem.family.leaf_statistics(jnp.asarray(problem.x))
-    if problem.smoothing is None:
-        return statistics
-    return problem.smoothing(statistics, jnp.asarray(problem.weights))[0]
-
-
-@pytest.mark.parametrize(
-    "name", ["gaussian", "diagonal_gaussian", "gamma", "inverse_gaussian", "poisson"]
-)
-def test_unions_are_pooled_leaves(name, x64):
-    """Averages of statistics against one leaf pooled after the other, shares of 0 too."""
-    del x64
-    case, rng = FAMILIES[name], np.random.default_rng(4)
-    problem = Problem(case.data(rng, 7), family=case.make())
-    shares = rng.uniform(0, 1, (K, 7)) * (rng.uniform(size=(K, 7)) < 0.6)
-    shares[:, 0] = 0.3
-    shares[2, 1:] = 0
-    model, statistics = problem.family.cluster_model(), smoothed_of(problem)
-    got = jax.jit(lambda m, t, w: m.unions(t, w))(model, statistics, shares)
-    slow = jax.jit(lambda m, t, w: ClusterModel.unions(m, t, w))
-    expected = slow(model, statistics, shares)
-    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)
-
-
-def test_roots_of_unions(rng, x64):
-    """Unequal roots and equal ones, against covariances where these have digits."""
-    del x64
-    mean = rng.normal(size=(9, 2))
-    roots = np.triu(rng.normal(size=(9, 2, 2))) + 2 * np.eye(2)
-    shares = rng.dirichlet(np.ones(9), K)
-    for root in (roots, np.broadcast_to(roots[:1], roots.shape)):
-        points = Moments(mean, np.swapaxes(root, 1, 2) @ root, "full", root)
-        got = jax.jit(RootedGaussianModel().unions)(points, shares)
-        squared = np.swapaxes(got.root, 1, 2) @ got.root
-        np.testing.assert_allclose(squared, got.moments.covariance, rtol=1e-12)
-        for k in range(K):
-            center = shares[k] @ mean
-            gap = mean - center
-            expected = np.einsum("i,ijk->jk", shares[k], points.covariance)
-            expected = expected + (shares[k][:, None] * gap).T @ gap
-            np.testing.assert_allclose(got.moments.covariance[k], expected, rtol=1e-12)
-
-
-def test_a_probability_of_one_stays_one(x64):
-    """Shares of a third add up to more than 1 or less; averages do not."""
-    del x64
-    for m in range(2, 60):
-        problem = Problem(np.ones((m, 1)), family="bernoulli")
-        found = hard_clustering(problem, init=np.zeros(m, int))
-        assert found.states.mean == 1
-        assert found.objective[-1] == 0
 
 
 # --- Against others ------------------------------------------------------------------
@@ -216,7 +122,7 @@ def moments_by_hand(x, shares, h):
 
 
 def test_em_of_blurred_points_by_hand(rng):
-    """Any bandwidth: the score is that of the kernels, and F as the docstring has it."""
+    """At any bandwidth the score is that of kernels, and F as the docstring has it."""
     x, h, w = blobs(rng, count=30), 0.8, rng.uniform(0.5, 2, 30)
     start = rng.dirichlet(np.ones(K), 30)
     shares, objectives = start, []
@@ -295,9 +201,9 @@ def test_em_of_counts_by_hand(name, smoothed, rng):
 
 @every_family
 def test_objectives_never_get_worse(name):
-    case, rng = FAMILIES[name], np.random.default_rng(6)
-    x, weights = case.data(rng, M), rng.uniform(0.5, 2, M)
-    problem = Problem(x, family=case.make(), weights=weights)
+    rng = np.random.default_rng(6)
+    weights = rng.uniform(0.5, 2, M)
+    problem = problem_of(name, rng, M, weights)
     start = rng.permutation(np.arange(M) % K)
     hard = hard_clustering(problem, init=start)
     assert hard.result is Result.CONVERGED
@@ -548,15 +454,16 @@ def test_a_cluster_model_without_means(rng):
     line = rng.uniform(-2, 2, 40)
     kind = np.arange(40) // 20
     y = np.where(kind == 0, 1 + 2 * line, 3 - line) + 0.05 * rng.normal(size=40)
-    with np.errstate(all="raise"), jax.numpy_rank_promotion("allow"):
+    with jax.numpy_rank_promotion("allow"):
         problem = Problem(np.column_stack([line, y]), family=Lines())
         start = np.where(rng.uniform(size=40) < 0.25, 1 - kind, kind)
         hard = hard_clustering(problem, init=start)
         soft = soft_clustering(problem, init=start, max_steps=20)
+        expected = [cluster_cost(problem, hard.labels == k) for k in range(2)]
     assert np.mean(hard.labels == kind) > 0.9
     assert np.all(np.diff(hard.objective) < 0)
-    expected = [cluster_cost(problem, hard.labels == k) for k in range(2)]
-    np.testing.assert_allclose(hard.costs, expected, rtol=1e-4)
+    # The model subtracts losses of 2²⁶ times the weight: 1e-8 of it is left.
+    np.testing.assert_allclose(hard.costs, expected, rtol=1e-3)
     assert not_decreasing(soft.objective, 1e4 * abs(soft.objective[0]))
 
 
@@ -624,16 +531,16 @@ def test_errors(rng):
             fit(problem, init=np.zeros(12))
         with pytest.raises(ValueError, match="each of the labels from 0 to 3.*gaps"):
             fit(problem, init=np.arange(12) % 2 * 3)
-        with pytest.raises(ValueError, match="each of the labels from 0 to 1"):
-            fit(problem, init=np.arange(12) % 2 - 1)
+        with pytest.raises(ValueError, match="labels from 0 to 1; got .-1"):
+            fit(problem, init=np.arange(12) % 3 - 1)
         with pytest.raises(
-            ValueError, match="`num_clusters` must be 2.*left out; got 3"
+            ValueError, match="labels from 0 to 2; got .0 1..*leave `num_clus"
         ):
             fit(problem, init=np.arange(12) % 2, num_clusters=3)
         with pytest.raises(ValueError, match="`max_steps` must be from 1"):
             fit(problem, num_clusters=2, key=0, max_steps=0)
+        other = problem.replace(smoothing=bj.blur(1e-2))
         with pytest.raises(ValueError, match="merge costs of another problem"):
-            other = problem.replace(smoothing=bj.blur(1e-2))
             fit(other, num_clusters=2, init=tree)
         with pytest.raises(ValueError, match="`x` has 12 of 12 rows, unsmoothed"):
             fit(problem.replace(smoothing=None), num_clusters=2, key=0)
@@ -657,7 +564,3 @@ def test_errors(rng):
         soft_clustering(problem, init=np.eye(2)[np.zeros(12, int)])
     with pytest.raises(ValueError, match="shape .12, 2."):
         hard_clustering(problem, init=shares)  # pyright: ignore[reportArgumentType]
-
-
-def test_every_family_is_covered():
-    assert set(NAMES) <= set(FAMILIES)

@@ -166,8 +166,10 @@ class ClusterModel(abc.ABC):
             lim Δ(i, n · C) = w_i B_f(τ_i, τ_C)  as n grows
 
         with n · C the union of n clusters like C: what point i loses if it takes the
-        distribution of C in the place of its own. This default takes n = 1/√eps, and
-        is good to √eps if `cost` does not cancel. A model with a formula overrides it.
+        distribution of C in the place of its own; +inf where C rules i out. This
+        default takes n = 1/√eps, and is good to √eps if `cost` does not cancel; in the
+        place of +inf it has a number that is of the order of log n. A model with a
+        formula overrides it.
 
         Args:
             points: Settled states `[r]`.

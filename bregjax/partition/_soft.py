@@ -89,8 +89,8 @@ class SoftClustering:
 
     @property
     def labels(self) -> Array:
-        """The cluster with the largest responsibility for each row, `[m]`."""
-        return self.responsibilities.argmax(axis=1)
+        """The cluster with the largest responsibility for each row, int32 `[m]`."""
+        return self.responsibilities.argmax(axis=1).astype(np.int32)
 
     def assign(self, rows: DataLike | None = None) -> Array:
         """Compute the posterior shares of the clusters for rows, old or new, `[r, k]`.
