@@ -24,7 +24,7 @@ from bregjax import (
     hard_clustering,
     soft_clustering,
 )
-from bregjax.convex import L1Norm
+from bregjax.convex import MaxNorm
 from bregjax.objectives import cut_cost, held_out_log_likelihood
 from bregjax.partition import HardClustering
 
@@ -234,6 +234,54 @@ def test_one_cluster_and_a_cluster_each(rng):
     np.testing.assert_allclose(each.objective[-1], 0, atol=1e-12)
     fuzzy = soft_clustering(problem, init=np.arange(9), tolerance=0, max_steps=20)
     assert not_decreasing(fuzzy.objective, abs(fuzzy.objective[0]))
+
+
+@pytest.mark.parametrize("bandwidth", [1e-7, 1e-3, 1e6])
+def test_bandwidths_of_any_size(bandwidth, rng):
+    """Narrow ones by roots of covariances; wide ones by remainders: same digits."""
+    problem = Problem(blobs(rng), family="gaussian", smoothing=bj.blur(bandwidth))
+    found = hard_clustering(problem, init=rng.integers(0, K, 60))
+    expected = sum(cluster_cost(problem, found.labels == k) for k in range(K))
+    np.testing.assert_allclose(found.objective[-1], expected, rtol=1e-11)
+    assert np.all(np.diff(found.objective) < 0)
+    soft = soft_clustering(problem, init=found.labels, tolerance=0, max_steps=30)
+    assert not_decreasing(soft.objective, abs(soft.objective[0]))
+
+
+@pytest.mark.parametrize(("shift", "unit"), [(1e6, 1.0), (0.0, 1e-6), (0.0, 1e6)])
+def test_offsets_and_units_change_nothing(shift, unit, rng):
+    x, start = blobs(rng), rng.integers(0, K, 60)
+    plain = Problem(x, family="gaussian", smoothing=bj.blur(0.5))
+    moved = Problem(
+        unit * (x + shift), family="gaussian", smoothing=bj.blur(0.5 * unit)
+    )
+    one, two = (hard_clustering(p, init=start) for p in (plain, moved))
+    np.testing.assert_array_equal(one.labels, two.labels)
+    np.testing.assert_allclose(one.objective, two.objective, rtol=1e-9)
+    one, two = (soft_clustering(p, init=start) for p in (plain, moved))
+    np.testing.assert_allclose(one.objective, two.objective, rtol=1e-9)
+
+
+def test_in_single_precision(rng, monkeypatch):
+    """As on a GPU: float32 to its rounding, and no fall that is none."""
+    x, start = blobs(rng), rng.integers(0, K, 60)
+    problems = [
+        Problem(x, family="gaussian"),
+        Problem(np.round(abs(x)), family="poisson"),
+    ]
+    exact = [
+        [fit(p, init=start) for fit in (hard_clustering, soft_clustering)]
+        for p in problems
+    ]
+    monkeypatch.setattr("bregjax._evaluation.works_in_double", lambda tree: False)
+    for problem, (hard, soft) in zip(problems, exact, strict=True):
+        found = hard_clustering(problem, init=start)
+        assert found.costs.dtype == np.float32
+        np.testing.assert_array_equal(found.labels, hard.labels)
+        np.testing.assert_allclose(found.objective[-1], hard.objective[-1], rtol=1e-5)
+        found = soft_clustering(problem, init=start)
+        assert found.result is Result.CONVERGED
+        np.testing.assert_allclose(found.objective[-1], soft.objective[-1], rtol=1e-4)
 
 
 # --- Empty clusters, duplicates, weights, order ---------------------------------------
@@ -468,12 +516,26 @@ def test_a_cluster_model_without_means(rng):
 
 
 def test_functions_with_kinks_say_where_means_are_not_best():
-    """Of |·| the best center is the median."""
-    x = np.array([[-1.0], [-1.0], [5.0], [-3.0]])
-    problem = Problem(x, family=L1Norm(), smoothing=None)
-    found = hard_clustering(problem, init=[0, 0, 0, 1])
-    assert found.result in (Result.CONVERGED, Result.STALLED)
-    assert np.all(np.diff(found.objective) < 0)
+    """Of max |x_i| averages are not the best centers, and a step may cost more."""
+    rng = np.random.default_rng(133)
+    x = rng.integers(-4, 5, size=(12, 2)).astype(float)
+    start = rng.permutation(np.arange(12) % K)
+    problem = Problem(x, family=MaxNorm(), smoothing=None)
+    found = hard_clustering(problem, init=start)
+    assert found.result is Result.STALLED
+    np.testing.assert_array_equal(found.labels, start)
+    divergence = jax.vmap(
+        jax.vmap(lambda a, b: bj.bregman_divergence(MaxNorm(), a, b), (None, 0)),
+        (0, None),
+    )
+    center = np.array([x[start == k].mean(0) for k in range(K)])
+    costs = np.asarray(divergence(x, center))
+    before = costs[np.arange(12), start].sum()
+    np.testing.assert_allclose(found.objective, [before], rtol=1e-6)
+    moved = np.where(costs.min(1) < costs[np.arange(12), start], costs.argmin(1), start)
+    center = np.array([x[moved == k].mean(0) for k in range(K)])
+    after = np.asarray(divergence(x, center))[np.arange(12), moved].sum()
+    assert after > before + 0.1
 
 
 # --- Results and errors --------------------------------------------------------------
@@ -494,6 +556,15 @@ def test_results_are_pytrees(rng):
     np.testing.assert_allclose(traced, soft.assign(rows), atol=1e-4)
     slope = jax.grad(lambda rows: soft.log_likelihood(rows))(rows)
     assert np.all(np.isfinite(slope))
+
+
+def test_a_bar_of_the_steps(rng, capsys):
+    problem = Problem(blobs(rng, count=20), family="ward")
+    start = np.arange(20) % K
+    for fit in (hard_clustering, soft_clustering):
+        found = fit(problem, init=start, max_steps=2, progress=True)
+        assert found.num_steps <= 2
+        assert "step" in capsys.readouterr().err
 
 
 def test_problems_of_one_size_compile_once(rng, caplog):

@@ -182,6 +182,10 @@ class ClusterModel(abc.ABC):
         columns = jax.tree.map(lambda leaf: leaf[None, :], many)
         return self.merge_cost(rows, columns)
 
+    def assignment_size(self, clusters: PyTree) -> int:
+        """How many numbers `assignment_cost` works on for each point."""
+        return jax.tree.leaves(clusters)[0].shape[0] * self.pair_size(clusters)
+
     def unions(self, statistics: PyTree, weights: Array) -> PyTree:
         """Settled states `[k]` of clusters that share points between them.
 

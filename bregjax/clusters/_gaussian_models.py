@@ -114,21 +114,43 @@ class FullGaussianModel(ClusterModel):
 
     @override
     def assignment_cost(self, points: GaussianState, clusters: GaussianState) -> Array:
-        """½ w [tr Σ_k⁻¹Σ − d − log det Σ + log det Σ_k + δᵀΣ_k⁻¹δ].
+        """½ w [B(Σ, Σ_k) + δᵀΣ_k⁻¹δ], without cancellation if all Σ are equal.
 
-        Good to eps · w (|log det Σ| + d): the first terms cancel where Σ is near Σ_k.
+        Else B = tr Σ_k⁻¹Σ − d − log det Σ + log det Σ_k, whose terms cancel where Σ is
+        near Σ_k: good to eps (|log det Σ| + d).
         """
-        normals = Normals.of(clusters.moments)
-        root, d = normals.root, normals.mean.shape[-1]
-        gap = points.moments.mean[:, None] - normals.mean[None]
+        root = Normals.of(clusters.moments).root
+        gap = points.moments.mean[:, None] - clusters.moments.mean[None]
         white = jnp.einsum("kij,rkj->rki", root, gap, precision="highest")
-        precision = _product(jnp.swapaxes(root, -1, -2), root).reshape(-1, d * d)
-        covariance = points.moments.covariance.reshape(-1, d * d)
-        log_det = -2 * jnp.sum(jnp.log(jnp.diagonal(root, axis1=-2, axis2=-1)), axis=-1)
-        trace = _product(covariance, precision.T)
-        within = trace - d - (points.log_det[:, None] - log_det[None])
-        cost = jnp.maximum(within, 0) + jnp.sum(white**2, axis=-1)
+        covariance = points.moments.covariance
+
+        def of_one() -> Array:
+            apart = covariance[:1] - clusters.moments.covariance
+            apart = _product(root, _product(apart, jnp.swapaxes(root, -1, -2)))
+            within = identity_remainder(symmetric_part(apart))
+            return jnp.broadcast_to(within[None], gap.shape[:-1])
+
+        def of_each() -> Array:
+            trace = jnp.einsum(
+                "rij,kij->rk",
+                covariance,
+                _product(jnp.swapaxes(root, -1, -2), root),
+                precision="highest",
+            )
+            scale = jnp.diagonal(root, axis1=-2, axis2=-1)
+            log_det = -2 * jnp.sum(jnp.log(scale), axis=-1)
+            within = trace - gap.shape[-1] - points.log_det[:, None] + log_det[None]
+            return jnp.maximum(within, 0)
+
+        within = jax.lax.cond(jnp.all(covariance == covariance[:1]), of_one, of_each)
+        cost = within + jnp.sum(white**2, axis=-1)
         return 0.5 * points.weight[:, None] * cost
+
+    @override
+    def assignment_size(self, clusters: GaussianState) -> int:
+        """The covariance of the point, and a few vectors for each cluster."""
+        k, d = clusters.moments.mean.shape
+        return d * d + 4 * k * d
 
     @override
     def unions(self, statistics: Moments, weights: Array) -> GaussianState:

@@ -17,7 +17,6 @@ from bregjax._problem import Problem, check_problem
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import ClusterModel
-from bregjax.hierarchy._blocks import map_rows
 from bregjax.hierarchy._search import take
 
 __all__ = [
@@ -27,6 +26,9 @@ __all__ = [
     "points_of",
     "unions_of",
 ]
+
+# Numbers that a block of points works on, 16 MiB in float64.
+_BLOCK_ENTRIES = 2**21
 
 
 @register_pytree
@@ -102,11 +104,12 @@ def assignment_costs(points: Points, states: PyTree) -> Array:
 
     Infinite where a cluster cannot have made the point; NaN where a cost is not known.
     """
-    model = points.model
-    costs = lambda leaf: model.assignment_cost(take(leaf, None), states)[0]
-    size = model.pair_size(take(points.leaves, slice(1)))
-    count = jax.tree.leaves(states)[0].shape[0]
-    return map_rows(costs, points.leaves, count * size)
+    model, count = points.model, len(points.weights)
+    blocks = -(-count // max(_BLOCK_ENTRIES // model.assignment_size(states), 1))
+    size = -(-count // blocks)
+    rows = np.minimum(np.arange(blocks * size), count - 1).reshape(blocks, size)
+    costs = lambda block: model.assignment_cost(take(points.leaves, block), states)
+    return jax.lax.map(costs, jnp.asarray(rows)).reshape(blocks * size, -1)[:count]
 
 
 @jax.jit
