@@ -90,14 +90,17 @@ def test_roots_of_unions(rng, x64):
     roots = np.triu(rng.normal(size=(9, 2, 2))) + 2 * np.eye(2)
     shares = rng.dirichlet(np.ones(9), K)
     for root in (roots, np.broadcast_to(roots[:1], roots.shape)):
-        points = Moments(mean, np.swapaxes(root, 1, 2) @ root, "full", root)
+        covariance = np.swapaxes(root, 1, 2) @ root
+        points = Moments(
+            *map(jnp.asarray, (mean, covariance)), "full", jnp.asarray(root)
+        )
         got = jax.jit(RootedGaussianModel().unions)(points, shares)
         squared = np.swapaxes(got.root, 1, 2) @ got.root
         np.testing.assert_allclose(squared, got.moments.covariance, rtol=1e-12)
         for k in range(K):
             center = shares[k] @ mean
             gap = mean - center
-            expected = np.einsum("i,ijk->jk", shares[k], points.covariance)
+            expected = np.einsum("i,ijk->jk", shares[k], covariance)
             expected = expected + (shares[k][:, None] * gap).T @ gap
             np.testing.assert_allclose(got.moments.covariance[k], expected, rtol=1e-12)
 

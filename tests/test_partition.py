@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import sklearn.cluster
+import sklearn.exceptions
 import sklearn.mixture
 from cluster_states import every_family
 from scipy import special
@@ -29,6 +30,9 @@ from bregjax.objectives import cut_cost, held_out_log_likelihood
 from bregjax.partition import HardClustering
 
 stats: Any = scipy.stats  # its stubs do not know frozen distributions
+logsumexp: Any = special.logsumexp
+KMeans: Any = sklearn.cluster.KMeans
+GaussianMixture: Any = sklearn.mixture.GaussianMixture
 
 M, K = 16, 3
 
@@ -50,7 +54,7 @@ def test_hard_clustering_is_k_means(rng):
     x, weights = blobs(rng), rng.uniform(0.5, 2, 60)
     start = rng.integers(0, K, 60)
     centers = [np.average(x[start == k], 0, weights[start == k]) for k in range(K)]
-    expected = sklearn.cluster.KMeans(
+    expected = KMeans(
         K, init=np.array(centers), n_init=1, tol=0, algorithm="lloyd"
     ).fit(x, sample_weight=weights)
     family = bj.SphericalGaussian(variance=0.7)
@@ -78,7 +82,7 @@ def test_em_is_that_of_scikit_learn(kind, rng):
         "spherical": lambda s: np.trace(s, axis1=1, axis2=2) / 2,
     }[kind]
     invert = np.linalg.inv if kind == "full" else np.reciprocal
-    mixture = sklearn.mixture.GaussianMixture(
+    mixture = GaussianMixture(
         K,
         covariance_type=kind,
         tol=0,
@@ -100,7 +104,7 @@ def test_em_is_that_of_scikit_learn(kind, rng):
     assert found.result is Result.STEP_LIMIT
     moments = found.states.moments
     # Scores differ by ½ tr(Σ⁻¹H), here of the order of h² = 1e-8.
-    near = {"rtol": 1e-5}
+    near: dict[str, Any] = {"rtol": 1e-5}
     np.testing.assert_allclose(found.shares, mixture.weights_, **near)
     np.testing.assert_allclose(moments.mean, mixture.means_, **near)
     np.testing.assert_allclose(
@@ -125,7 +129,7 @@ def test_em_of_blurred_points_by_hand(rng):
     """At any bandwidth the score is that of kernels, and F as the docstring has it."""
     x, h, w = blobs(rng, count=30), 0.8, rng.uniform(0.5, 2, 30)
     start = rng.dirichlet(np.ones(K), 30)
-    shares, objectives = start, []
+    shares, objectives, covariance = start, [], np.eye(2)
     for _ in range(6):
         mass = w[:, None] * shares
         mean, covariance = moments_by_hand(x, mass, h)
@@ -141,7 +145,7 @@ def test_em_of_blurred_points_by_hand(rng):
         )
         # ψ*(τ_i) and log h: minus the mean log-density of a kernel under itself.
         own = -0.5 * (2 * np.log(2 * np.pi * h**2) + 2)
-        total = special.logsumexp(log_share + score - own, axis=1)
+        total = logsumexp(log_share + score - own, axis=1)
         objectives.append(w @ total)
         shares = np.exp(log_share + score - own - total[:, None])
     problem = Problem(x, family="gaussian", smoothing=bj.blur(h), weights=w)
@@ -169,7 +173,7 @@ def test_em_of_counts_by_hand(name, smoothed, rng):
     extra = 0.7 if smoothed else 0.0
     v = w + extra
     t = (w[:, None] * t + extra * center) / v[:, None]
-    shares, objectives = start, []
+    shares, objectives, mean = start, [], center
     for _ in range(8):
         mass = v[:, None] * shares
         mean = mass.T @ t / mass.sum(0)[:, None]
@@ -179,7 +183,7 @@ def test_em_of_counts_by_hand(name, smoothed, rng):
         if name == "poisson":
             score, own = score - mean.sum(-1), own - t.sum(-1)
         each = log_share + (v / w)[:, None] * (score - own[:, None])
-        total = special.logsumexp(each, axis=1)
+        total = logsumexp(each, axis=1)
         shares = np.exp(each - total[:, None])
         objectives.append(w @ total)
     smoothing = bj.pseudo_count(center, extra) if smoothed else None
@@ -634,4 +638,4 @@ def test_errors(rng):
     with pytest.raises(ValueError, match="0 throughout in column 1"):
         soft_clustering(problem, init=np.eye(2)[np.zeros(12, int)])
     with pytest.raises(ValueError, match="shape .12, 2."):
-        hard_clustering(problem, init=shares)  # pyright: ignore[reportArgumentType]
+        hard_clustering(problem, init=shares)
