@@ -91,9 +91,8 @@ def test_roots_of_unions(rng, x64):
     shares = rng.dirichlet(np.ones(9), K)
     for root in (roots, np.broadcast_to(roots[:1], roots.shape)):
         covariance = np.swapaxes(root, 1, 2) @ root
-        points = Moments(
-            *map(jnp.asarray, (mean, covariance)), "full", jnp.asarray(root)
-        )
+        arrays = [jnp.asarray(array) for array in (mean, covariance, root)]
+        points = Moments(arrays[0], arrays[1], "full", arrays[2])
         got = jax.jit(RootedGaussianModel().unions)(points, shares)
         squared = np.swapaxes(got.root, 1, 2) @ got.root
         np.testing.assert_allclose(squared, got.moments.covariance, rtol=1e-12)

@@ -429,6 +429,16 @@ def test_seeds_are_drawn_by_cost_and_by_key(rng):
     assert one == two != three
 
 
+def test_seeds_leave_em_free():
+    """A tenth of each row is everywhere, so that no count is ruled out by chance."""
+    x = np.array([[3.0, 0], [4, 0], [0, 3], [0, 5], [2, 2]])
+    problem = Problem(x, family="poisson")
+    start = soft_clustering(problem, num_clusters=2, key=0, max_steps=1)
+    assert np.all(start.states.mean > 0)
+    by_labels = soft_clustering(problem, init=[0, 0, 1, 1, 1], max_steps=1)
+    assert by_labels.states.mean[0, 1] == 0
+
+
 def test_seeds_of_counts_with_zeros(rng):
     """Divergences from single rows are infinite there; costs of merges are not."""
     rates = np.where(rng.uniform(size=(4, 12)) < 0.5, 0.2, 6.0)

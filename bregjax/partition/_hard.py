@@ -16,7 +16,7 @@ from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 from bregjax.hierarchy._cut_states import Clusters
-from bregjax.partition._mixture import check_known, log_likelihood_of
+from bregjax.partition._mixture import check_known, counted, log_likelihood_of
 from bregjax.partition._points import (
     Points,
     assignment_costs,
@@ -135,9 +135,10 @@ class HardClustering:
 
     def __repr__(self) -> str:
         """The outcome, in a line."""
-        steps = f"{self.num_steps} step{'' if self.num_steps == 1 else 's'}"
+        steps = counted(self.num_steps, "step")
+        clusters = counted(self.num_clusters, "cluster")
         return (
-            f"{self.result.name} after {steps}: {self.num_clusters} clusters, costing "
+            f"{self.result.name} after {steps}: {clusters}, costing "
             f"{float(self.objective[-1]):.6g} nats"
         )
 

@@ -13,7 +13,7 @@ from bregjax._typing import Array, DataLike
 from bregjax.hierarchy._cut_densities import row_log_likelihoods, row_shares
 from bregjax.hierarchy._cut_states import Clusters
 
-__all__ = ["check_known", "log_likelihood_of", "shares_of_rows"]
+__all__ = ["check_known", "counted", "log_likelihood_of", "shares_of_rows"]
 
 
 def log_likelihood_of(
@@ -35,6 +35,11 @@ def shares_of_rows(
     with working((others, clusters)) as (others, clusters):
         shares = row_shares(others.family, clusters, others.x, 1.0)
         return cast(Array, np.asarray(shares)) if is_concrete(shares) else shares
+
+
+def counted(number: int, noun: str) -> str:
+    """The number with its noun, in the plural unless it is 1."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def check_known(value: float) -> None:

@@ -18,6 +18,7 @@ from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 from bregjax.hierarchy._cut_states import Clusters
 from bregjax.partition._mixture import (
     check_known,
+    counted,
     log_likelihood_of,
     shares_of_rows,
 )
@@ -148,10 +149,11 @@ class SoftClustering:
 
     def __repr__(self) -> str:
         """The outcome, in a line."""
-        steps = f"{self.num_steps} step{'' if self.num_steps == 1 else 's'}"
+        steps = counted(self.num_steps, "step")
+        clusters = counted(self.num_clusters, "cluster")
         return (
-            f"{self.result.name} after {steps}: {self.num_clusters} clusters, "
-            f"objective {float(self.objective[-1]):.6g} nats"
+            f"{self.result.name} after {steps}: {clusters}, objective "
+            f"{float(self.objective[-1]):.6g} nats"
         )
 
 
@@ -215,7 +217,8 @@ def soft_clustering(
         init: Where to start: a tree of the problem, which is cut into k clusters;
             labels, integers `[m]` that use each number from 0 to k − 1;
             responsibilities `[m, k]`; or a seeding, "divergence" or "random", as for
-            `hard_clustering`, with each row in the cluster of its seed.
+            `hard_clustering`, with nine tenths of each row in the cluster of its seed
+            and the rest in all alike.
         key: A JAX key, or an integer, for the seeds. One key, one answer.
         tolerance: EM ends when a step gains no more than this, in nats per unit of
             weight, or than rounding.
