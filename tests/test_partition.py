@@ -291,22 +291,25 @@ def test_in_single_precision(rng, monkeypatch):
 # --- Empty clusters, duplicates, weights, order ---------------------------------------
 
 
-def test_an_empty_cluster_takes_the_row_that_costs_most():
-    """Of means 4.5, 5 and 5 the second is nobody's nearest but row 2's, then none's."""
-    x = np.array([[0.0], [9.0], [5.0], [5.0], [100.0]])
-    problem = Problem(x, family="ward")
+def test_a_step_by_hand():
+    """Means 4.5, 5 and 52.5: rows 1 and 3 cost less under the second."""
+    problem = Problem([[0.0], [9.0], [5.0], [5.0], [100.0]], family="ward")
     found = hard_clustering(problem, init=[0, 0, 1, 2, 2], max_steps=1)
-    # Means 4.5, 5 and 52.5; of costs 10.125, 8 (under 5), 0, 0 and 1128 all stay but
-    # row 1, which moves to 5, and row 3.
     np.testing.assert_array_equal(found.labels, [0, 1, 1, 1, 2])
-    # Means 0 and 100 in one cluster: 50, and 50.1 and 49.9 take all rows but none.
-    x = np.array([[0.0], [100.0], [50.1], [49.9]])
-    problem = Problem(x, family="ward")
+    np.testing.assert_allclose(found.objective, [2 * 4.5**2 / 2 + 47.5**2, 32 / 6])
+
+
+def test_an_empty_cluster_takes_the_row_that_costs_most():
+    """Means 50, 50.1 and 49.9: nothing is nearest to the first.
+
+    Row 0 goes to 49.9 and row 1 to 50.1, at 49.9²/2 each; the first of the two goes
+    back.
+    """
+    problem = Problem([[0.0], [100.0], [50.1], [49.9]], family="ward")
     start = [0, 0, 1, 2]
     found = hard_clustering(problem, init=start, max_steps=1)
-    # Row 0 goes to 49.9 and row 1 to 50.1, each at 49.9²/2: the first comes back.
     np.testing.assert_array_equal(found.labels, [0, 1, 1, 2])
-    assert found.objective[1] < found.objective[0]
+    np.testing.assert_allclose(found.objective, [2500, 49.9**2 / 4])
     assert hard_clustering(problem, init=start).result is Result.CONVERGED
 
 
