@@ -56,6 +56,10 @@ from bregjax.hierarchy import cluster_cost as cluster_cost
 from bregjax.hierarchy import merge_cost as merge_cost
 from bregjax.hierarchy import replay as replay
 from bregjax.metrics import dendrogram_purity as dendrogram_purity
+from bregjax.partition import HardClustering as HardClustering
+from bregjax.partition import SoftClustering as SoftClustering
+from bregjax.partition import hard_clustering as hard_clustering
+from bregjax.partition import soft_clustering as soft_clustering
 from bregjax.smoothing import adding as adding
 from bregjax.smoothing import bernstein as bernstein
 from bregjax.smoothing import blur as blur

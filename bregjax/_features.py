@@ -2,20 +2,16 @@
 
 from typing import SupportsIndex
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import check_count, is_concrete
 from bregjax._columns import ColumnBlocks, by_columns
 from bregjax._evaluation import build_leaves, evaluate
-from bregjax._geometry import Geometry
-from bregjax._mixtures import log_shares, shares_of
 from bregjax._problem import Problem, check_problem, new_rows
 from bregjax._typing import Array, DataLike, TableLike
 from bregjax.hierarchy import Dendrogram
-from bregjax.hierarchy._blocks import map_rows
-from bregjax.hierarchy._cut_states import Clusters, clusters_at, clusters_of_cut
+from bregjax.hierarchy._cut_densities import row_shares, shares_by_density
+from bregjax.hierarchy._cut_states import clusters_at, clusters_of_cut
 from bregjax.hierarchy._provenance import check_same_problem
 from bregjax.hierarchy._sparse.densities import scores_of_cut
 from bregjax.hierarchy._steps import costs_to_clusters
@@ -156,34 +152,6 @@ def _responsibilities(
 ) -> Array:
     if isinstance(problem.x, ColumnBlocks):
         scores, weights = scores_of_cut(problem, children, rows, num_clusters)
-        return _shares_of_scores(scores, weights, temperature)
+        return shares_by_density(scores, weights, temperature)
     clusters, _ = clusters_of_cut(problem, children, num_clusters)
-    return _shares(problem.family, clusters, rows, temperature)
-
-
-@jax.jit
-def _shares_of_scores(scores: Array, weights: Array, temperature: Array) -> Array:
-    return jax.vmap(lambda row: _tempered(log_shares(weights) + row, temperature))(
-        scores
-    )
-
-
-@jax.jit
-def _shares(
-    model: Geometry, clusters: Clusters, rows: Array, temperature: Array
-) -> Array:
-    log_share = log_shares(clusters.weights)
-    num_clusters = clusters.weights.shape[0]
-    parameters = model.density_parameters(clusters.states)
-
-    def shares(row):
-        return _tempered(log_share + model.log_densities(row, parameters), temperature)
-
-    return map_rows(shares, rows, num_clusters * (rows.size // rows.shape[0]))
-
-
-def _tempered(scores: Array, temperature: Array) -> Array:
-    # Scores of −inf stay: divided, they would have a derivative of inf by T.
-    finite = jnp.isfinite(scores)
-    divided = jnp.where(finite, scores, 0) / temperature
-    return shares_of(jnp.where(finite, divided, scores))
+    return row_shares(problem.family, clusters, rows, temperature)

@@ -14,12 +14,15 @@ import numpy as np
 from bregjax._checks import check_count, check_support, is_concrete
 from bregjax._columns import ColumnBlocks
 from bregjax._evaluation import evaluate
-from bregjax._geometry import Geometry
-from bregjax._mixtures import log_shares, log_total
+from bregjax._mixtures import log_total
 from bregjax._problem import Problem, check_problem, new_rows
 from bregjax._typing import Array, DataLike, TableLike
 from bregjax.hierarchy import Dendrogram, replay
 from bregjax.hierarchy._blocks import map_rows
+from bregjax.hierarchy._cut_densities import (
+    log_likelihoods_by_density,
+    row_log_likelihoods,
+)
 from bregjax.hierarchy._cut_states import (
     Clusters,
     clusters_of_cut,
@@ -296,20 +299,9 @@ def _held_out(
 ) -> Array:
     if isinstance(problem.x, ColumnBlocks):
         scores, weights = scores_of_cut(problem, children, rows, num_clusters)
-        return jnp.sum(jax.vmap(log_total)(log_shares(weights)[None] + scores))
+        return jnp.sum(log_likelihoods_by_density(scores, weights))
     clusters, _ = clusters_of_cut(problem, children, num_clusters)
-    return _log_likelihood(problem.family, clusters, rows)
-
-
-@jax.jit
-def _log_likelihood(model: Geometry, clusters: Clusters, rows: Array) -> Array:
-    log_share = log_shares(clusters.weights)
-    num_clusters = clusters.weights.shape[0]
-    parameters = model.density_parameters(clusters.states)
-    log_likelihood = lambda row: log_total(
-        log_share + model.log_densities(row, parameters)
-    )
-    return jnp.sum(map_rows(log_likelihood, rows, num_clusters * rows[0].size))
+    return jnp.sum(row_log_likelihoods(problem.family, clusters, rows))
 
 
 def _leave_one_out(problem: Problem, children: Array, *, num_clusters: int) -> Array:

@@ -35,7 +35,7 @@ ROWS = [
     {"_columns"},
     {"_evaluation"},
     {"hierarchy"},
-    {"metrics", "_features", "objectives", "_soft_trees", "_support"},
+    {"partition", "metrics", "_features", "objectives", "_soft_trees", "_support"},
     {"_tuning"},
     {"plotting", "datasets", "extend"},
     {"_cli", "__main__"},
@@ -181,7 +181,7 @@ def test_no_class_name_twice():
 # What the package shows from the start, and what it shows once imported by its name.
 SHOWN = {
     *("clusters", "convex", "families", "hierarchy", "smoothing"),
-    *("divergences", "metrics", "objectives"),
+    *("divergences", "metrics", "objectives", "partition"),
 }
 LATER = {"datasets", "extend", "plotting"}
 

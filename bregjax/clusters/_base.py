@@ -13,6 +13,10 @@ from bregjax.clusters._screens import CostScreen, Screen
 
 __all__ = ["ClusterModel"]
 
+# What a point that is not in a cluster weighs there, as a share of the cluster. At half
+# or double nothing changes: such a share of a number is below its rounding.
+_NEARLY_NO_WEIGHT = 1e-30
+
 
 class ClusterModel(abc.ABC):
     """A cluster model: states of clusters, their unions, and the costs of merges.
@@ -156,12 +160,72 @@ class ClusterModel(abc.ABC):
         columns = jax.tree.map(lambda leaf: leaf[None, :], b)
         return self.merge_cost(rows, columns)
 
+    def assignment_cost(self, points: PyTree, clusters: PyTree) -> Array:
+        """Costs of points under clusters that stay as they are, `[r, k]` from `[k]`.
+
+            lim Δ(i, n · C) = w_i B_f(τ_i, τ_C)  as n grows
+
+        with n · C the union of n clusters like C: what point i loses if it takes the
+        distribution of C in the place of its own; +inf where C rules i out. This
+        default takes n = 1/√eps, and is good to √eps if `cost` does not cancel; in the
+        place of +inf it has a number that is of the order of log n. A model with a
+        formula overrides it.
+
+        Args:
+            points: Settled states `[r]`.
+            clusters: Settled states `[k]`.
+        """
+        double = lambda _, state: self.pool(state, state)
+        doublings = jnp.finfo(jnp.result_type(float)).nmant // 2
+        many = self.settle(jax.lax.fori_loop(0, doublings, double, clusters))
+        rows = jax.tree.map(lambda leaf: leaf[:, None], points)
+        columns = jax.tree.map(lambda leaf: leaf[None, :], many)
+        return self.merge_cost(rows, columns)
+
+    def assignment_size(self, clusters: PyTree) -> int:
+        """How many numbers `assignment_cost` works on for each point."""
+        return jax.tree.leaves(clusters)[0].shape[0] * self.pair_size(clusters)
+
+    def unions(self, statistics: PyTree, weights: Array) -> PyTree:
+        """Settled states `[k]` of clusters that share points between them.
+
+        This default pools m leaves for each cluster. A model that holds averages of
+        statistics overrides it with `leaves_of_averages`.
+
+        Args:
+            statistics: Of the points, `[m, ...]`; see `leaves`.
+            weights: Of the points in each cluster, `[k, m]`, at least 0; a positive one
+                in each cluster.
+        """
+
+        def pooled(weights: Array) -> PyTree:
+            # An average over a weight of 0 would be NaN.
+            floor = _NEARLY_NO_WEIGHT * jnp.sum(weights)
+            state = self.leaves(statistics, jnp.maximum(weights, floor))
+            return jax.tree.map(lambda leaf: leaf[0], _pool_all(self, state))
+
+        return self.settle(jax.lax.map(pooled, weights))
+
     def cross_noise(self, state: PyTree) -> Array:
         """Rounding that each cluster adds to its `cross_cost`, about, in nats, `[k]`.
 
         0 where `cross_cost` is `merge_cost`.
         """
         return jnp.zeros(jax.tree.leaves(state)[0].shape[0])
+
+
+def _pool_all(model: ClusterModel, state: PyTree) -> PyTree:
+    """The union of all clusters `[m]`, `[1]`: each with the next, and again."""
+    count = jax.tree.leaves(state)[0].shape[0]
+    while count > 1:
+        half = count // 2
+        part = lambda where, state=state: jax.tree.map(lambda a: a[where], state)
+        pooled = model.pool(part(slice(0, half)), part(slice(half, 2 * half)))
+        rest = part(slice(2 * half, None))
+        join = lambda a, b: jnp.concatenate([a, b])
+        state = jax.tree.map(join, pooled, rest)
+        count -= half
+    return state
 
 
 def _with_room(leaves: Array, merges: Merges) -> Array:

@@ -10,6 +10,7 @@ from bregjax._numerics import scale_tangent
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array
+from bregjax.clusters._averages import leaves_of_averages
 from bregjax.clusters._base import ClusterModel
 from bregjax.clusters._merges import Merges
 from bregjax.clusters._screens import Screen, screen_of
@@ -118,6 +119,17 @@ class BregmanModel(ClusterModel):
         """The screen of f, or of the cost itself where f has no screen."""
         screen = screen_of(self.function, leaves)
         return super().screen(leaves) if screen is None else screen
+
+    @override
+    def assignment_cost(self, points: MeanState, clusters: MeanState) -> Array:
+        """w B_f(τ, τ_k), from the displacement τ − τ_k."""
+        mean, center = points.mean[:, None], clusters.mean[None]
+        divergence = self.function.remainder(center, mean - center, x=mean)
+        return points.weight[:, None] * divergence
+
+    @override
+    def unions(self, statistics: Array, weights: Array) -> MeanState:
+        return leaves_of_averages(self, statistics, weights)
 
     @override
     def cost(self, a: MeanState, b: MeanState, union: MeanState) -> Array:

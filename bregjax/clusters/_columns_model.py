@@ -11,6 +11,7 @@ from typing_extensions import override
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
+from bregjax.clusters._averages import leaves_of_averages
 from bregjax.clusters._base import ClusterModel
 from bregjax.clusters._host_model import HostModel
 from bregjax.clusters._merges import Merges
@@ -98,6 +99,16 @@ class ColumnsModel(ClusterModel):
     def cross_cost(self, a: NaturalState, b: NaturalState) -> Array:
         """Sum differences of values over columns: good to eps · w |ψ*|."""
         return jnp.sum(self._by_column(NaturalModel.cross_cost, -1, a, b), axis=-1)
+
+    @override
+    def assignment_cost(self, points: NaturalState, clusters: NaturalState) -> Array:
+        """Sum w B_ψ*(τ, τ_k) over columns."""
+        by_column = self._by_column(NaturalModel.assignment_cost, -1, points, clusters)
+        return jnp.sum(by_column, axis=-1)
+
+    @override
+    def unions(self, statistics: PyTree, weights: Array) -> NaturalState:
+        return leaves_of_averages(self, statistics, weights)
 
     @override
     def pair_size(self, state: NaturalState) -> int:

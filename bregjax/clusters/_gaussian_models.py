@@ -12,11 +12,19 @@ from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._roots import cholesky_by_root, log_det_of_factor
 from bregjax._typing import Array
+from bregjax.clusters._averages import leaves_of_averages
 from bregjax.clusters._base import ClusterModel
 from bregjax.clusters._gaussian_state import GaussianState
 from bregjax.clusters._log_variances import pays, sums_of_logs
 from bregjax.clusters._merges import Merges
-from bregjax.clusters._moments import Form, Moments, pool, pool_along, scatter
+from bregjax.clusters._moments import (
+    Form,
+    Moments,
+    Normals,
+    pool,
+    pool_along,
+    scatter,
+)
 from bregjax.clusters._screens import Screen
 from bregjax.clusters._screens.full_gaussian import FullScreen
 from bregjax.clusters._screens.gaussian import DiagonalScreen, SphericalScreen
@@ -103,6 +111,50 @@ class FullGaussianModel(ClusterModel):
         )
         within = a.weight * within[0] + b.weight * within[1]
         return 0.5 * (total * jnp.log1p(spread) + within)
+
+    @override
+    def assignment_cost(self, points: GaussianState, clusters: GaussianState) -> Array:
+        """½ w [B(Σ, Σ_k) + δᵀΣ_k⁻¹δ], without cancellation if all Σ are equal.
+
+        Else B = tr Σ_k⁻¹Σ − d − log det Σ + log det Σ_k, whose terms cancel where Σ is
+        near Σ_k: good to eps (|log det Σ| + d).
+        """
+        root = Normals.of(clusters.moments).root
+        gap = points.moments.mean[:, None] - clusters.moments.mean[None]
+        white = jnp.einsum("kij,rkj->rki", root, gap, precision="highest")
+        covariance = points.moments.covariance
+
+        def of_one() -> Array:
+            apart = covariance[:1] - clusters.moments.covariance
+            apart = _product(root, _product(apart, jnp.swapaxes(root, -1, -2)))
+            within = identity_remainder(symmetric_part(apart))
+            return jnp.broadcast_to(within[None], gap.shape[:-1])
+
+        def of_each() -> Array:
+            trace = jnp.einsum(
+                "rij,kij->rk",
+                covariance,
+                _product(jnp.swapaxes(root, -1, -2), root),
+                precision="highest",
+            )
+            scale = jnp.diagonal(root, axis1=-2, axis2=-1)
+            log_det = -2 * jnp.sum(jnp.log(scale), axis=-1)
+            within = trace - gap.shape[-1] - points.log_det[:, None] + log_det[None]
+            return jnp.maximum(within, 0)
+
+        within = jax.lax.cond(jnp.all(covariance == covariance[:1]), of_one, of_each)
+        cost = within + jnp.sum(white**2, axis=-1)
+        return 0.5 * points.weight[:, None] * cost
+
+    @override
+    def assignment_size(self, clusters: GaussianState) -> int:
+        """The covariance of the point, and a few vectors for each cluster."""
+        k, d = clusters.moments.mean.shape
+        return d * d + 4 * k * d
+
+    @override
+    def unions(self, statistics: Moments, weights: Array) -> GaussianState:
+        return leaves_of_averages(self, statistics, weights)
 
     @override
     def screen(self, leaves: GaussianState) -> Screen:
@@ -194,6 +246,20 @@ class VarianceModel(ClusterModel):
         if self.form == "diagonal":
             return 0.5 * jnp.sum(terms, axis=-1)
         return 0.5 * a.moments.mean.shape[-1] * terms
+
+    @override
+    def assignment_cost(self, points: GaussianState, clusters: GaussianState) -> Array:
+        """½ w Σ [φ(v/v_k) + δ²/v_k]: all terms are at least 0, and none cancels."""
+        v, v_k = points.moments.covariance[:, None], clusters.moments.covariance[None]
+        gap = points.moments.mean[:, None] - clusters.moments.mean[None]
+        terms = burg_remainder(v_k, v - v_k, x=v) + scatter(gap, self.form) / v_k
+        if self.form == "diagonal":
+            return 0.5 * points.weight[:, None] * jnp.sum(terms, axis=-1)
+        return 0.5 * gap.shape[-1] * points.weight[:, None] * terms
+
+    @override
+    def unions(self, statistics: Moments, weights: Array) -> GaussianState:
+        return leaves_of_averages(self, statistics, weights)
 
     @override
     def screen(self, leaves: GaussianState) -> Screen:

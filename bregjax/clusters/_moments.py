@@ -11,6 +11,7 @@ import numpy as np
 from jax.lax.linalg import triangular_solve
 from typing_extensions import override
 
+from bregjax._numerics import symmetric_part
 from bregjax._pytree import register_pytree
 from bregjax._roots import cholesky_by_root, root_of_rows
 from bregjax._typing import Array, PyTree
@@ -22,6 +23,7 @@ __all__ = [
     "Form",
     "Moments",
     "Normals",
+    "average",
     "pool",
     "pool_along",
     "scatter",
@@ -44,6 +46,10 @@ class CenteredStatistics(abc.ABC):
     @abc.abstractmethod
     def added(self, center: PyTree, amount: Array) -> Self:
         """The sum self + α · center, α scalar."""
+
+    @abc.abstractmethod
+    def averaged(self, shares: Array) -> Self:
+        """Averages `[k, ...]` of these statistics `[m, ...]` by shares `[k, m]`."""
 
     @abc.abstractmethod
     def as_center(self) -> PyTree:
@@ -172,8 +178,58 @@ class Moments(CenteredStatistics):
             )
 
     @override
+    def averaged(self, shares: Array) -> "Moments":
+        mean = average(self.mean, shares)
+
+        def between(cluster: tuple[Array, Array]) -> Array:
+            share, center = cluster
+            rows = jnp.sqrt(share)[:, None] * (self.mean - center[None])
+            if self.form == "full":
+                return symmetric_part(jnp.matmul(rows.T, rows, precision="highest"))
+            squares = jnp.sum(rows**2, axis=0)
+            return squares if self.form == "diagonal" else jnp.mean(squares)
+
+        inner = average(self.covariance, shares)
+        covariance = inner + jax.lax.map(between, (shares, mean))
+        if self.root is None:
+            return Moments(mean, covariance, self.form)
+        root = _averaged_roots(self.root, self.mean, shares, mean)
+        return Moments(mean, covariance, self.form, root)
+
+    @override
     def as_center(self) -> "Moments":
         return self
+
+
+def average(values: Array, shares: Array) -> Array:
+    """Averages by shares `[k, m]`, `[k, ...]` from `[m, ...]`, kept in range.
+
+    Shares that add up to 1 + eps would make a probability of 1 larger than 1.
+    """
+    flat = values.reshape(values.shape[0], -1)
+    low, high = jnp.min(flat, axis=0), jnp.max(flat, axis=0)
+    mean = jnp.matmul(shares, flat, precision="highest")
+    mean = jnp.clip(mean, low[None], high[None])
+    return mean.reshape(shares.shape[0], *values.shape[1:])
+
+
+def _averaged_roots(root: Array, mean: Array, shares: Array, center: Array) -> Array:
+    """R with RᵀR = Σ_i share_i (R_iᵀR_i + δ_i δ_iᵀ), one cluster after the other."""
+    alike = jnp.all(root == root[:1])
+    d = mean.shape[-1]
+
+    def one(cluster: tuple[Array, Array]) -> Array:
+        share, center = cluster
+        weight = jnp.sqrt(share)
+        between = weight[:, None] * (mean - center[None])
+        inner = jax.lax.cond(
+            alike,
+            lambda: root[0],
+            lambda: root_of_rows((weight[:, None, None] * root).reshape(-1, d)),
+        )
+        return root_of_rows(jnp.concatenate([inner, between]))
+
+    return jax.lax.map(one, (shares, center))
 
 
 def scatter(difference: Array, form: Form) -> Array:

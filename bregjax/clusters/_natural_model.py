@@ -10,11 +10,12 @@ from typing_extensions import override
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
+from bregjax.clusters._averages import leaves_of_averages
 from bregjax.clusters._base import ClusterModel
 from bregjax.clusters._host_model import HostModel
 from bregjax.clusters._merges import Merges
 from bregjax.clusters._natural.bracketed import bracketed_conjugate
-from bregjax.clusters._natural.cost import merge_cost_of
+from bregjax.clusters._natural.cost import assignment_cost_of, merge_cost_of
 from bregjax.clusters._natural.host import NaturalHost
 from bregjax.clusters._natural.settling import settled
 from bregjax.clusters._natural.state import (
@@ -164,6 +165,15 @@ class NaturalModel(ClusterModel):
             value = self.settle(union).value
         parts = rows.weight * rows.value + columns.weight * columns.value
         return jnp.maximum(parts - union.weight * value, 0)
+
+    @override
+    def assignment_cost(self, points: NaturalState, clusters: NaturalState) -> Array:
+        """w B_ψ*(τ, τ_k) by the dual form; +inf beside the boundary."""
+        return assignment_cost_of(self.family, points, clusters)
+
+    @override
+    def unions(self, statistics: PyTree, weights: Array) -> NaturalState:
+        return leaves_of_averages(self, statistics, weights)
 
     @override
     def host(self) -> HostModel | None:

@@ -26,6 +26,7 @@ from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._roots import cholesky_by_root, log_det_of_factor, root_of_rows
 from bregjax._typing import Array
+from bregjax.clusters._averages import leaves_of_averages
 from bregjax.clusters._base import ClusterModel
 from bregjax.clusters._gaussian_models import leaf_factors
 from bregjax.clusters._merges import Merges
@@ -126,6 +127,26 @@ class RootedGaussianModel(ClusterModel):
     @override
     def cost(self, a: RootedState, b: RootedState, union: RootedState) -> Array:
         return _cost(a, b, union)
+
+    @override
+    def assignment_cost(self, points: RootedState, clusters: RootedState) -> Array:
+        """½ w [‖R R_k⁻¹‖² − d − log det Σ + log det Σ_k + ‖δ R_k⁻¹‖²]."""
+        d = points.root.shape[-1]
+        eye = jnp.broadcast_to(jnp.eye(d, dtype=points.root.dtype), clusters.root.shape)
+        inverse = triangular_solve(clusters.root, eye, left_side=True)
+        gap = points.moments.mean[:, None] - clusters.moments.mean[None]
+        rows = jnp.broadcast_to(points.root[:, None], (*gap.shape[:-1], d, d))
+        rows = jnp.concatenate([rows, gap[..., None, :]], axis=-2)
+        white = jnp.einsum("rkij,kjl->rkil", rows, inverse, precision="highest")
+        squares = jnp.sum(white**2, axis=-1)
+        log_dets = points.log_det[:, None] - clusters.log_det[None]
+        within = jnp.sum(squares[..., :-1], axis=-1) - d - log_dets
+        cost = jnp.maximum(within, 0) + squares[..., -1]
+        return 0.5 * points.weight[:, None] * cost
+
+    @override
+    def unions(self, statistics: Moments, weights: Array) -> RootedState:
+        return leaves_of_averages(self, statistics, weights)
 
     @override
     def pair_size(self, state: RootedState) -> int:

@@ -11,6 +11,7 @@ from bregjax._numerics import burg_remainder
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array
+from bregjax.clusters._averages import leaves_of_averages
 from bregjax.clusters._base import ClusterModel
 from bregjax.clusters._gamma_entropy import (
     entropy_of_scatter,
@@ -25,6 +26,7 @@ from bregjax.clusters._scatters import (
     gap,
     pool,
     pool_along,
+    rise,
 )
 from bregjax.clusters._screens import Screen
 from bregjax.clusters._screens.scatters import ScatterScreen
@@ -117,6 +119,20 @@ class ScatterModel(ClusterModel):
             + w_b * self.remainder(s_b, union_s, -p * apart - between)
         )
         return jnp.sum(terms, axis=-1)
+
+    @override
+    def assignment_cost(self, points: ScatterState, clusters: ScatterState) -> Array:
+        """w Σ B(s, s_k) + G'(s_k) rise, with `rise` of the mean about that of k."""
+        s, center = points.statistics, clusters.statistics
+        scatter, scatter_k = s.scatter[:, None], center.scatter[None]
+        rises = rise(self.spread, center.location[None], s.location[:, None])
+        terms = self.remainder(scatter, scatter_k, scatter - scatter_k)
+        terms = terms + self.slope(scatter_k) * rises
+        return points.weight[:, None] * jnp.sum(terms, axis=-1)
+
+    @override
+    def unions(self, statistics: Scatters, weights: Array) -> ScatterState:
+        return leaves_of_averages(self, statistics, weights)
 
     @override
     def screen(self, leaves: ScatterState) -> Screen:

@@ -12,10 +12,10 @@ from bregjax._numerics import burg_remainder
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array
 from bregjax.clusters._merges import Merges
-from bregjax.clusters._moments import CenteredStatistics
+from bregjax.clusters._moments import CenteredStatistics, average
 from bregjax.clusters._weighted_mean import weighted_mean
 
-__all__ = ["ScatterState", "Scatters", "Spread", "pool", "pool_along"]
+__all__ = ["ScatterState", "Scatters", "Spread", "pool", "pool_along", "rise"]
 
 Spread = Literal["log", "reciprocal"]
 
@@ -65,6 +65,19 @@ class Scatters(CenteredStatistics):
         return self.means()
 
     @override
+    def averaged(self, shares: Array) -> "Scatters":
+        location = average(self.location, shares)
+
+        def between(cluster: tuple[Array, Array]) -> Array:
+            share, center = cluster
+            rises = rise(self.spread, center[None], self.location)
+            return jnp.sum(share[:, None] * rises, axis=0)
+
+        scatter = average(self.scatter, shares)
+        scatter = scatter + jax.lax.map(between, (shares, location))
+        return Scatters(location, scatter, self.spread)
+
+    @override
     def mixed(self, center: tuple[Array, Array], share: Array) -> "Scatters":
         center = _pair(center)
         share = jnp.broadcast_to(share, self.location.shape[:-1])
@@ -109,6 +122,19 @@ def _pair(center: tuple[Array, Array]) -> tuple[Array, Array]:
             f"statistics of the family; got {type(center).__name__}."
         )
     return center
+
+
+def rise(spread: Spread, center: Array, location: Array) -> Array:
+    """What a mean adds to the scatter about a center, elementwise, at least 0.
+
+    The value of log or reciprocal less that of the tangent at the center c, up to sign:
+
+        "log": a/c − 1 − log(a/c),    "reciprocal": (a − c)² / (a c²).
+    """
+    apart = location - center
+    if spread == "log":
+        return burg_remainder(center, apart, x=location)
+    return (apart / center) * (apart / center) / location
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))

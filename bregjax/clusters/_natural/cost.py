@@ -20,7 +20,7 @@ from bregjax.clusters._natural.state import (
 from bregjax.clusters._potential import Potential
 from bregjax.convex import bregman_remainder
 
-__all__ = ["merge_cost_of"]
+__all__ = ["assignment_cost_of", "merge_cost_of"]
 
 # On a boundary the dual form is used where it agrees with the difference of values to
 # so many roundings of the terms: the difference is no better than that. At half, right
@@ -132,6 +132,22 @@ def _slope(family: Potential, part: NaturalState, c: NaturalState) -> Array:
     steep = jnp.where(part.mean > c.mean, jnp.inf, -jnp.inf)
     slope = jnp.where(edge, steep, inside)
     return jnp.where(part.mean == c.mean, rest, slope)
+
+
+def assignment_cost_of(
+    family: Potential, points: NaturalState, clusters: NaturalState
+) -> Array:
+    """w B_ψ*(τ, τ_k), `[r, k]`; NaN where a cluster has no solution.
+
+    +inf where a cluster of a separable ψ lies on the boundary and the point elsewhere.
+    """
+    part = jax.tree.map(lambda leaf: leaf[:, None], points)
+    center = jax.tree.map(lambda leaf: leaf[None], clusters)
+    delta = center.mean - part.mean
+    beside = jnp.any(_at_edge(family, center) & (delta != 0), axis=-1)
+    cost = part.weight * _divergence(family, part, center, delta)
+    cost = jnp.where(beside, jnp.inf, cost)
+    return jnp.where(has_value(center), cost, jnp.nan)
 
 
 @jax.custom_jvp

@@ -1,0 +1,374 @@
+"""EM for mixtures of any family, or of any convex function's divergences."""
+
+from dataclasses import dataclass
+from typing import SupportsIndex
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._checks import check_count
+from bregjax._evaluation import working
+from bregjax._mixtures import log_total, shares_of
+from bregjax._problem import Problem
+from bregjax._progress import progress_shown
+from bregjax._pytree import register_pytree
+from bregjax._result import Result
+from bregjax._typing import Array, ArrayLike, DataLike, PyTree
+from bregjax.hierarchy._cut_states import Clusters
+from bregjax.partition._mixture import (
+    check_known,
+    counted,
+    log_likelihood_of,
+    shares_of_rows,
+)
+from bregjax.partition._points import (
+    Points,
+    assignment_costs,
+    checked_on_host,
+    points_of,
+    unions_of,
+)
+from bregjax.partition._starts import Start, starting_shares
+
+__all__ = ["SoftClustering", "soft_clustering"]
+
+# Changes of the objective below so many roundings of itself are rounding, whatever the
+# tolerance. At half, EM in float32 may call its last step a fall; at double, it ends a
+# step earlier.
+_ROUNDINGS = 64
+
+
+@register_pytree
+@dataclass(frozen=True, repr=False)
+class SoftClustering:
+    """A mixture fitted to the rows of a problem.
+
+    Attributes:
+        problem: What was clustered.
+        responsibilities: r, the share of each row that each cluster has, `[m, k]`;
+            shares of a row add up to 1. They are those of the smoothed statistics:
+            `soft_clustering` has the formula.
+        weights: W π_k, the expected weight of rows in each cluster, `[k]`.
+        states: The clusters in the form of the family's cluster model, `[k, ...]`; of
+            Gaussians `states.moments.mean` and `states.moments.covariance`, of counts
+            `states.mean`.
+        objective: F of the start and after each step, `[num_steps + 1]`, in nats; never
+            decreasing, but by rounding.
+        result: CONVERGED if the last step gained no more than the tolerance;
+            STEP_LIMIT; or STALLED if a step would have made the objective smaller, see
+            `soft_clustering`.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> problem = bj.Problem([[0.0], [1.0], [3.0]], family="ward")
+        >>> bj.soft_clustering(problem, init=[0, 0, 1])
+        CONVERGED after 8 steps: 2 clusters, objective -1.96662 nats
+    """
+
+    problem: Problem
+    responsibilities: Array
+    weights: Array
+    states: PyTree
+    objective: Array
+    result: Result = jax.tree.static()
+
+    @property
+    def num_clusters(self) -> int:
+        """The number k of clusters."""
+        return self.weights.shape[0]
+
+    @property
+    def num_steps(self) -> int:
+        """How often the mixture was fitted again."""
+        return self.objective.shape[0] - 1
+
+    @property
+    def shares(self) -> Array:
+        """Mixing weights π_k, `[k]`, which add up to 1."""
+        return self.weights / self.weights.sum()
+
+    @property
+    def labels(self) -> Array:
+        """The cluster with the largest responsibility for each row, int32 `[m]`."""
+        return self.responsibilities.argmax(axis=1).astype(np.int32)
+
+    def assign(self, rows: DataLike | None = None) -> Array:
+        """Compute the posterior shares of the clusters for rows, old or new, `[r, k]`.
+
+            r_k(x) ∝ π_k p(x; τ_k)
+
+        as `soft_assignments` has it for a cut: rows are not smoothed. So without
+        smoothing `assign()` gives the responsibilities, and with smoothing others.
+
+        Args:
+            rows: Rows of the same kind, `[r, d]`; those of the problem if None.
+
+        Returns:
+            Shares that add up to 1 a row; NaN for a row that no cluster can have made.
+
+        Raises:
+            ValueError: If `rows` do not fit.
+
+        Examples:
+            >>> import bregjax as bj
+            >>> problem = bj.Problem([[0.0], [1.0], [9.0]], family="ward")
+            >>> found = bj.soft_clustering(problem, init=[0, 0, 1])
+            >>> print(found.assign([[4.7], [5.0]]))
+            [[0.754 0.246]
+             [0.193 0.807]]
+        """
+        clusters = Clusters(self.states, self.weights)
+        return shares_of_rows(self.problem, clusters, rows)
+
+    def log_likelihood(self, rows: DataLike | None = None) -> Array:
+        """Log-likelihood of rows under the mixture: Σ_rows log Σ_k π_k p(x; τ_k).
+
+        As `held_out_log_likelihood` has it for a cut: rows are not smoothed.
+
+        Args:
+            rows: Rows of the same kind, `[r, d]`, of weight 1 each; those of the
+                problem with their weights if None.
+
+        Returns:
+            Scalar, in nats; −inf if a row has no likelihood. The densities of a convex
+            function lack a term that is x's alone.
+
+        Raises:
+            ValueError: If `rows` do not fit.
+
+        Examples:
+            >>> import bregjax as bj
+            >>> problem = bj.Problem([[0.0], [1.0], [9.0]], family="ward")
+            >>> found = bj.soft_clustering(problem, init=[0, 0, 1])
+            >>> print(found.log_likelihood(), found.log_likelihood([[0.5]]))
+            -4.9163 -1.3244
+        """
+        clusters = Clusters(self.states, self.weights)
+        return log_likelihood_of(self.problem, clusters, rows)
+
+    def __repr__(self) -> str:
+        """The outcome, in a line."""
+        steps = counted(self.num_steps, "step")
+        clusters = counted(self.num_clusters, "cluster")
+        return (
+            f"{self.result.name} after {steps}: {clusters}, objective "
+            f"{float(self.objective[-1]):.6g} nats"
+        )
+
+
+def soft_clustering(
+    problem: Problem,
+    *,
+    num_clusters: SupportsIndex | None = None,
+    init: Start = "divergence",
+    key: ArrayLike | None = None,
+    tolerance: float = 1e-6,
+    max_steps: int = 500,
+    progress: bool = False,
+) -> SoftClustering:
+    """Fit a mixture of k clusters to rows by EM.
+
+    The objective, which no step makes smaller, is
+
+        F(π, τ) = Σ_i w_i log Σ_k π_k exp(−(v_i/w_i) B_f(τ_i, τ_k)) ≤ 0
+
+    with w_i the weight of row i, τ_i its statistic and v_i its weight as smoothed
+    (v_i = w_i but for pseudo-counts), τ_k and π_k the means and the mixing weights of
+    the clusters. A step computes responsibilities and then the best π and τ for these:
+
+        r_ik ∝ π_k exp(−(v_i/w_i) B_f(τ_i, τ_k)),
+        π_k = Σ_i w_i r_ik / Σ_i w_i,    τ_k = Σ_i v_i r_ik τ_i / Σ_i v_i r_ik
+
+    By Jensen's inequality, for any π' and τ',
+
+        F(π', τ') − F(π, τ) ≥ Σ_ik w_i r_ik log(π'_k/π_k)
+                              + Σ_ik v_i r_ik [B_f(τ_i, τ_k) − B_f(τ_i, τ'_k)]
+
+    The first sum is largest, and at least 0, for the shares of weight above; the second
+    for the averages above, which are the best centers (Corollary 3.6).
+
+    What F is. Of a family, −B_ψ*(τ_i, τ_k) = ⟨τ_i, θ_k⟩ − ψ(θ_k) − ψ*(τ_i). Without
+    smoothing F is therefore the log-likelihood of the rows less Σ_i w_i (ψ*(τ_i) +
+    log h(x_i)), a constant, and this is EM as usual. With a bandwidth the score of
+    Gaussians is the mean log-density of the kernel around the row,
+
+        E_{y ~ N(x_i, H)} log N(y; μ_k, Σ_k) = log N(x_i; μ_k, Σ_k) − ½ tr(Σ_k⁻¹ H)
+
+    plus a constant, and Σ_k is the covariance of its rows plus H. The score without the
+    trace, as in scikit-learn's `reg_covar` of h², has the same averages and is not
+    monotone; both agree as h → 0. With a pseudo-count n₀ each of the w_i copies of row
+    i brings n₀/w_i observations at z with it, of the same cluster. `log_likelihood` of
+    the result is that of the rows as they are, whatever the smoothing.
+
+    Zeros stay: of counts without smoothing, a cluster with mean 0 in a column has no
+    part in rows with a count there, at the next step as well. A cluster to which no
+    responsibility is left keeps its place with mixing weight 0.
+
+    With `SphericalGaussian`, or a convex function f, this is Bregman soft clustering.
+    A step takes O(m k) divergences, and for full Gaussians O(m k d²) time; memory is
+    that of the leaves and of m k numbers.
+
+    Args:
+        problem: Data, family, smoothing and weights: a row of weight 2 counts as two
+            (but for pseudo-counts, which come once a row).
+        num_clusters: The number k of clusters, from 1 to m; that of `init` if it is
+            labels or responsibilities.
+        init: Where to start: a tree of the problem, which is cut into k clusters;
+            labels, integers `[m]` that use each number from 0 to k − 1;
+            responsibilities `[m, k]`; or a seeding, "divergence" or "random", as for
+            `hard_clustering`, with nine tenths of each row in the cluster of its seed
+            and the rest in all alike.
+        key: A JAX key, or an integer, for the seeds. One key, one answer.
+        tolerance: EM ends when a step gains no more than this, in nats per unit of
+            weight, or than rounding.
+        max_steps: Most steps.
+        progress: Show a bar of the steps (needs tqdm).
+
+    Returns:
+        Responsibilities, the mixture, F at each step and a result code. STALLED says
+        that a step would have made F smaller, as it may for a function with kinks,
+        whose averages are not the best centers; the mixture before the step is kept.
+
+    Raises:
+        ValueError: If `init`, `num_clusters` or `tolerance` does not fit, `key` is
+            missing, or a row has no finite cost, as one point of a Gaussian without
+            smoothing: the likelihood has no bound then.
+        TypeError: Under `jit` or another transformation.
+        ArithmeticError: If the objective could not be computed.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> x = [[0.0], [1.0], [2.0], [8.0], [9.0]]
+        >>> problem = bj.Problem(x, family="gaussian", smoothing=bj.blur(0.5))
+        >>> tree = bj.agglomerate(problem)
+        >>> found = bj.soft_clustering(problem, num_clusters=2, init=tree)
+        >>> print(found.labels, found.shares, found.states.moments.mean.ravel())
+        [0 0 0 1 1] [0.6 0.4] [1.  8.5]
+
+    References:
+        Dempster, Laird, Rubin (1977), Maximum likelihood from incomplete data via the
+        EM algorithm; Banerjee, Merugu, Dhillon, Ghosh (2005), Clustering with Bregman
+        divergences, Algorithm 3; Telgarsky and Dasgupta (2012), Appendix F, for the
+        start from a tree.
+    """
+    problem = checked_on_host("soft_clustering", problem)
+    check_count("max_steps", max_steps, np.iinfo(np.int32).max, "steps")
+    if not tolerance >= 0:
+        raise ValueError(f"`tolerance` must not be negative; got {tolerance}.")
+    with (
+        working(problem) as work,
+        progress_shown(max_steps, unit="step", shown=progress) as report,
+    ):
+        points = points_of(work)
+        start = starting_shares(problem, points, init, num_clusters, key)
+        missing = len(points.weights) - len(start)
+        best = _Mixture.of(points, np.pad(start, ((0, missing), (0, 0))), None)
+        trace, result = [best.value], Result.STEP_LIMIT
+        total = float(np.sum(work.weights))
+        for step in range(max_steps):
+            found = _Mixture.of(points, best.responsibilities, best.states)
+            gain = found.value - best.value
+            eps = float(jnp.finfo(found.responsibilities.dtype).eps)
+            rounding = _ROUNDINGS * eps * max(abs(best.value), total)
+            if gain < -rounding:
+                result = Result.STALLED
+                break
+            if gain > 0:
+                best = found
+                trace.append(best.value)
+            if report:
+                report(step + 1)
+            if gain <= max(tolerance * total, rounding):
+                result = Result.CONVERGED
+                break
+        known = jax.tree.map(
+            np.asarray, (best.responsibilities, best.weights, best.states)
+        )
+        responsibilities, weights, states = known
+        return SoftClustering(
+            problem=problem,
+            responsibilities=responsibilities[: problem.num_points],
+            weights=weights,
+            states=states,
+            objective=np.asarray(trace),  # pyright: ignore[reportArgumentType]
+            result=result,
+        )
+
+
+@dataclass(frozen=True)
+class _Mixture:
+    """A mixture while it is improved.
+
+    Attributes:
+        weights: W π_k, `[k]`.
+        states: `[k, ...]`.
+        responsibilities: Those of this mixture, `[p, k]`.
+        value: Its objective.
+    """
+
+    weights: Array
+    states: PyTree
+    responsibilities: Array
+    value: float
+
+    @classmethod
+    def of(
+        cls, points: Points, shares: Array | np.ndarray, before: PyTree | None
+    ) -> "_Mixture":
+        """The best mixture for responsibilities; `before` has states of its clusters.
+
+        Args:
+            points: The points.
+            shares: Responsibilities, `[p, k]`.
+            before: States that a cluster without responsibilities keeps; None where
+                there is no such cluster.
+        """
+        weights, members, there = _members(points, shares)
+        states = unions_of(points, members)
+        if before is not None:
+            states = _kept(states, before, there)
+        costs = assignment_costs(points, states)
+        responsibilities, value = _responsibilities(points, costs, weights)
+        value = float(value)
+        check_known(value)
+        return cls(weights, states, responsibilities, value)
+
+
+@jax.jit
+def _members(points: Points, shares: Array) -> tuple[Array, Array, Array]:
+    """W π `[k]`, weights of points in clusters `[k, p]`, and which clusters have any.
+
+    A cluster that has none gets all points, so that its average is a number.
+    """
+    weights = jnp.sum(points.weights[:, None] * shares, axis=0)
+    members = points.smoothed_weights[:, None] * shares
+    there = jnp.sum(members, axis=0) > 0
+    members = jnp.where(there[None], members, points.smoothed_weights[:, None])
+    return weights, members.T, there
+
+
+@jax.jit
+def _kept(states: PyTree, before: PyTree, there: Array) -> PyTree:
+    """The states, but those before of clusters that are not there."""
+
+    def choose(new: Array, old: Array) -> Array:
+        chosen = there.reshape(there.shape + (1,) * (new.ndim - 1))
+        return jnp.where(chosen, new, old)
+
+    return jax.tree.map(choose, states, before)
+
+
+@jax.jit
+def _responsibilities(
+    points: Points, costs: Array, weights: Array
+) -> tuple[Array, Array]:
+    """Responsibilities `[p, k]` of a mixture, and its objective F."""
+    log_share = jnp.log(weights) - jnp.log(jnp.sum(weights))
+    there = points.weights > 0
+    weight = jnp.where(there, points.weights, 1)
+    costs = jnp.where(there[:, None], costs, 0)
+    scores = log_share[None] - costs / weight[:, None]
+    values = jax.vmap(log_total)(scores)
+    value = jnp.sum(jnp.where(there, points.weights * values, 0))
+    return jax.vmap(shares_of)(scores), value
