@@ -1,7 +1,7 @@
 """Whether a smoothing map suits the statistics that it is applied to."""
 
 import dataclasses
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +12,11 @@ from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import Moments
 from bregjax.clusters._moments import CenteredStatistics
+from bregjax.convex import NegativeEntropy
 from bregjax.smoothing import Constraint, StatisticMap
-from bregjax.smoothing._maps import Blur, CenteredMap
+from bregjax.smoothing._maps import Adding, Blur, CenteredMap, Mixing, PseudoCount
 
-__all__ = ["check_map", "takes_bandwidths"]
+__all__ = ["check_map", "sparse_fault", "takes_bandwidths"]
 
 
 class HasMeans(Protocol):
@@ -99,6 +100,29 @@ def _check_constraints(smoothing: StatisticMap) -> None:
                 f"`smoothing` must have `{jax.tree_util.keystr(path, simple=True)}` "
                 f"{mark.value}; got {value}."
             )
+
+
+def sparse_fault(
+    smoothing: StatisticMap | None, geometry: Any, weights: Array | None
+) -> str:
+    """Say why a map does not suit sparse rows of a geometry that takes them; or ""."""
+    if smoothing is None:
+        return ""
+    if not isinstance(smoothing, Adding | Mixing | PseudoCount):
+        return (
+            "`smoothing` of sparse rows must be None, mixing, bernstein, adding or "
+            f"pseudo_count, which leave their zeros alike; got {smoothing!r}."
+        )
+    function = geometry.cluster_model().function
+    differ = weights is not None and is_concrete(weights) and np.ptp(weights) > 0
+    entropic = isinstance(function, NegativeEntropy)
+    if isinstance(smoothing, PseudoCount) and differ and not entropic:
+        return (
+            "`smoothing` by pseudo_count needs equal weights where rows are sparse, "
+            f"for {type(geometry).__name__}: under other weights columns without "
+            "entries have other means. Use mixing or adding, or dense rows."
+        )
+    return ""
 
 
 def takes_bandwidths(geometry: HasMeans, rows: Array) -> bool:

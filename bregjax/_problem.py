@@ -7,19 +7,25 @@ from typing import Any
 import jax
 import numpy as np
 
+from bregjax._centers import sparse_fault
 from bregjax._checks import check_weights, float_array, is_concrete
 from bregjax._geometry import FunctionGeometry, Geometry
 from bregjax._inputs import check_table, dense_remedy, number_array, size_in_words
 from bregjax._pytree import in_words, register_pytree
 from bregjax._sparse_rows import SparseRows, is_sparse, sparse_of_dense, sparse_rows
 from bregjax._typing import Array, DataLike, TableLike
-from bregjax.convex import ConvexFunction, NegativeEntropy
+from bregjax.convex import ConvexFunction
 from bregjax.convex._plain import as_convex_function
 from bregjax.families import named_family
 from bregjax.smoothing import StatisticMap
-from bregjax.smoothing._maps import Adding, Mixing, PseudoCount
 
-__all__ = ["FamilyLike", "Problem", "check_problem", "new_rows", "unchecked"]
+__all__ = [
+    "FamilyLike",
+    "Problem",
+    "check_problem",
+    "new_rows",
+    "unchecked",
+]
 
 FamilyLike = str | Geometry | ConvexFunction | Callable[[Array], Array]
 
@@ -376,21 +382,9 @@ def _check_smoothing(
         return
     # One row stands for all: maps are checked against the form of statistics.
     geometry.check_smoothing(smoothing, rows[:1].toarray())
-    if not isinstance(smoothing, Adding | Mixing | PseudoCount):
-        raise TypeError(
-            "`smoothing` of sparse rows must be None, mixing, bernstein, adding or "
-            f"pseudo_count, whose floor is known without the zeros; got {smoothing!r}."
-        )
-    differs = weights is not None and is_concrete(weights) and np.ptp(weights) > 0
-    if isinstance(smoothing, PseudoCount) and differs:
-        model: Any = geometry.cluster_model()
-        if not isinstance(model.function, NegativeEntropy):
-            raise ValueError(
-                "`smoothing` by pseudo_count needs weights that are all equal where "
-                f"rows are sparse, for {type(geometry).__name__}: other weights put "
-                "columns without entries at other means. Use mixing or adding, or "
-                "dense rows."
-            )
+    fault = sparse_fault(smoothing, geometry, weights)
+    if fault:
+        raise ValueError(fault)
 
 
 def _count(number: int, noun: str) -> str:

@@ -26,7 +26,7 @@ __all__ = [
 PureEngine = Callable[[ClusterModel, PyTree, Array | int], Array]
 
 PURE_ENGINES: dict[str, PureEngine] = {"matrix": matrix, "recompute": recompute}
-ENGINES = ("windowed", *PURE_ENGINES)
+ENGINES = ("windowed", *PURE_ENGINES, "sparse")
 
 # Up to so many points at least the matrix engine is the faster, of all families.
 _FEW_POINTS = 1000
@@ -67,6 +67,11 @@ def engine_name(
     if name not in ("auto", *ENGINES):
         raise ValueError(
             f"`engine` must be one of auto, {', '.join(ENGINES)}; got {name!r}."
+        )
+    if name == "sparse":
+        raise ValueError(
+            '`engine` must not be "sparse" inside jit, vmap or grad, or with a mesh: '
+            "it loops on the host."
         )
     if traced and name == "windowed":
         raise ValueError(
