@@ -12,7 +12,7 @@ import numpy as np
 
 from bregjax._checks import float_array, is_concrete, known_values, works_in_double
 from bregjax._columns import in_blocks
-from bregjax._inputs import range_fault
+from bregjax._inputs import dense_remedy, range_fault, size_in_words
 from bregjax._problem import Problem, unchecked
 from bregjax._result import Result
 from bregjax._sparse_rows import SparseRows, equal_sparse_rows
@@ -31,6 +31,7 @@ __all__ = [
     "evaluate",
     "leaf_codes",
     "padded",
+    "refuse_sparse",
     "smoothed_statistics",
     "working",
     "working_copy",
@@ -199,6 +200,17 @@ def equal_rows(problem: Problem) -> np.ndarray:
     _, first, label = np.unique(hashes, return_index=True, return_inverse=True)
     same = np.all(table == table[first[label]], axis=1)
     return np.where(same, label, len(first) + np.arange(len(table)))
+
+
+def refuse_sparse(name: str, problem: Problem) -> None:
+    """Raise TypeError if a function that needs dense rows is given sparse ones."""
+    table: Any = problem.x
+    if isinstance(table, SparseRows):
+        raise TypeError(
+            f"`{name}` needs dense rows; got a problem of a sparse table of "
+            f"{size_in_words(table)}. Make it of x.toarray(): "
+            f"{dense_remedy('x', table)}"
+        )
 
 
 def check_leaves(

@@ -9,7 +9,13 @@ import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
 from bregjax._checks import as_key, float_array, is_concrete
-from bregjax._evaluation import build_leaves, check_costs, evaluate, working
+from bregjax._evaluation import (
+    build_leaves,
+    check_costs,
+    evaluate,
+    refuse_sparse,
+    working,
+)
 from bregjax._problem import Problem, check_problem
 from bregjax._typing import Array, ArrayLike, DataLike
 from bregjax.clusters import ClusterModel
@@ -62,6 +68,7 @@ def sample_tree(
         [0.25 6.75] 0.0
     """
     problem = check_problem(problem)
+    refuse_sparse("sample_tree", problem)
     _check_temperature(temperature)
     per_pair = _check_memory("sample_tree", problem)
     # As numbers, which do not depend on the kind of the key.
@@ -112,6 +119,7 @@ def sequence_log_prob(
         [0.564 0.17 0.266]
     """
     problem = check_problem(problem)
+    refuse_sparse("sequence_log_prob", problem)
     _check_temperature(temperature)
     _check_memory("sequence_log_prob", problem)
     children = children_of(tree, problem.num_points)

@@ -125,6 +125,22 @@ class SparseRows:
         pattern = Pattern((len(chosen), d), starts, self.pattern.columns[entries])
         return SparseRows(self.values[entries], pattern)
 
+    def take_columns(self, columns: np.ndarray) -> "SparseRows":
+        """The columns of these numbers, which may come again, in their order."""
+        m, d = self.shape
+        by_column = np.argsort(self.pattern.columns, kind="stable")
+        first = np.searchsorted(self.pattern.columns[by_column], np.arange(d + 1))
+        lengths = np.diff(first)[columns]
+        ends = np.cumsum(lengths)
+        before = np.repeat(first[columns] - ends + lengths, lengths)
+        entries = by_column[before + np.arange(ends[-1] if len(ends) else 0)]
+        rows = self.pattern.rows[entries]
+        order = np.argsort(rows, kind="stable")
+        starts = np.searchsorted(rows[order], np.arange(m + 1))
+        new = np.repeat(np.arange(len(columns)), lengths)[order]
+        pattern = Pattern((m, len(columns)), starts, new)
+        return SparseRows(self.values[entries[order]], pattern)
+
     def toarray(self) -> Array:
         """The same table with its zeros, `[m, d]`."""
         place = self.pattern.rows, self.pattern.columns

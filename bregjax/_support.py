@@ -18,6 +18,7 @@ from bregjax._evaluation import (
 )
 from bregjax._problem import Problem, check_problem, unchecked
 from bregjax._progress import progress_shown
+from bregjax._sparse_rows import SparseRows
 from bregjax._typing import Array, ArrayLike, DataLike
 from bregjax.hierarchy import Dendrogram, agglomerate
 from bregjax.hierarchy._search import take
@@ -120,7 +121,8 @@ def _batches(
     """Children of resampled trees, `[b, m − 1, 2]` at a time."""
     m = problem.num_points
     keys = jax.random.split(key, count)
-    if m > _MANY_POINTS or problem.family.cluster_model().solves:
+    by_one = isinstance(problem.x, SparseRows) or problem.family.cluster_model().solves
+    if m > _MANY_POINTS or by_one:
         for one in keys:
             replicate = jax.tree.map(np.asarray, draw(problem, one))
             yield np.asarray(_clustered(replicate, "auto"))[None]
@@ -168,6 +170,9 @@ def _of_columns(problem: Problem, columns: Array | np.ndarray) -> Problem:
             f"drawn; got leaves of shapes {shapes}."
         )
     smoothing = jax.tree.map(along, problem.smoothing)
+    if isinstance(problem.x, SparseRows):
+        table = problem.x.take_columns(np.asarray(columns))
+        return unchecked(problem, x=table, smoothing=smoothing)
     rows = jnp.asarray(problem.x)[:, columns]
     return unchecked(problem, x=rows, smoothing=smoothing)
 
@@ -181,6 +186,13 @@ def _check_columns(problem: Problem) -> None:
             f'`resampled` must be "points" for {name}: its costs are no sums over '
             f"columns. {remedy}"
         )
+    if isinstance(problem.x, SparseRows):
+        if any(np.ndim(leaf) for leaf in jax.tree.leaves(problem.family)):
+            raise ValueError(
+                f'`resampled` must be "points" for this {name}, whose columns have '
+                f"parameters of their own. {remedy}"
+            )
+        return
     # A ψ of the user's own may know its columns apart, or T mix them. If costs are sums
     # over alike columns, then so is the mean of those of d times the same column.
     d = problem.x.shape[1]

@@ -11,6 +11,7 @@ from bregjax._evaluation import (
     check_leaves,
     leaf_codes,
     padded,
+    refuse_sparse,
     smoothed_statistics,
 )
 from bregjax._problem import Problem, check_problem
@@ -59,6 +60,7 @@ def checked_on_host(name: str, problem: Problem) -> Problem:
         TypeError: Under `jit` or another transformation, or if it is no problem.
     """
     problem = check_problem(problem)
+    refuse_sparse(name, problem)
     if not is_concrete(problem):
         raise TypeError(
             f"`{name}` loops on the host: call it outside jit and vmap. Inside, take "

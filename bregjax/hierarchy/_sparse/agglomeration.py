@@ -85,7 +85,7 @@ def _pays(problem: Problem) -> bool:
     if not family.cluster_model().reducible:
         return True
     entries = np.count_nonzero(problem.x) / m
-    return d > _PRODUCTS_AN_ENTRY * entries + _PRODUCTS_A_MERGE / m
+    return bool(d > _PRODUCTS_AN_ENTRY * entries + _PRODUCTS_A_MERGE / m)
 
 
 def agglomerate_sparse(
