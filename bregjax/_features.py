@@ -1,19 +1,27 @@
 """Features and soft assignments of rows, old or new, by a tree."""
 
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from bregjax._checks import check_count, is_concrete
 from bregjax._columns import ColumnBlocks, by_columns
-from bregjax._evaluation import build_leaves, evaluate
+from bregjax._evaluation import (
+    build_leaves,
+    check_leaves,
+    evaluate,
+    leaf_codes,
+    working,
+)
 from bregjax._problem import Problem, check_problem, new_rows
+from bregjax._sparse_rows import SparseRows
 from bregjax._typing import Array, DataLike, TableLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._cut_densities import row_shares, shares_by_density
 from bregjax.hierarchy._cut_states import clusters_at, clusters_of_cut
 from bregjax.hierarchy._provenance import check_same_problem
 from bregjax.hierarchy._sparse.densities import scores_of_cut
+from bregjax.hierarchy._sparse.features import sparse_features
 from bregjax.hierarchy._steps import costs_to_clusters
 from bregjax.hierarchy._tree_costs import children_of
 
@@ -68,6 +76,8 @@ def dendrogram_features(
     check_same_problem(tree, problem)
     count = check_count("num_features", num_features, len(children), "merges")
     others = new_rows(problem, rows)
+    if isinstance(problem.x, SparseRows) and is_concrete((problem, children, others)):
+        return _sparse_features(problem, np.asarray(children), others, count)
     return evaluate(_features, problem, children, others, num_features=count)
 
 
@@ -130,10 +140,25 @@ def soft_assignments(
     )
 
 
+def _top(problem: Problem, num_features: int) -> np.ndarray:
+    """The clusters that were made last, the last one first, `[k]`."""
+    return 2 * problem.num_points - 2 - np.arange(num_features)
+
+
+def _sparse_features(
+    problem: Problem, children: np.ndarray, others: Problem, num_features: int
+) -> Any:
+    with working((problem, others)) as (problem, others):
+        for name, table in {"x": problem, "rows": others}.items():
+            check_leaves(leaf_codes(table), table, name=name)
+        top = _top(problem, num_features)
+        return sparse_features(problem, children, others, top)
+
+
 def _features(
     problem: Problem, children: Array, others: Problem, *, num_features: int
 ) -> Array:
-    top = 2 * problem.num_points - 2 - np.arange(num_features)
+    top = _top(problem, num_features)
 
     def costs(part: Problem, rows: Problem) -> Array:
         clusters = clusters_at(part, children, top).states

@@ -23,6 +23,7 @@ __all__ = [
     "row_totals",
     "sparse_of_dense",
     "sparse_rows",
+    "stacked",
 ]
 
 
@@ -286,3 +287,19 @@ def in_columns(tree: PyTree, columns: Array | np.ndarray) -> PyTree:
         return xp.asarray(leaf)[xp.minimum(columns, len(leaf) - 1)]
 
     return jax.tree.map(chosen, tree)
+
+
+def stacked(first: SparseRows, second: SparseRows) -> SparseRows:
+    """The rows of one table, then those of another of as many columns; of known values.
+
+    Examples:
+        >>> one = sparse_of_dense([[0, 2]])
+        >>> print(stacked(one, one).toarray())
+        [[0. 2.]
+         [0. 2.]]
+    """
+    a, b = first.pattern, second.pattern
+    starts = np.concatenate([a.starts, a.starts[-1] + b.starts[1:]])
+    columns = np.concatenate([a.columns, b.columns])
+    pattern = Pattern((a.shape[0] + b.shape[0], a.shape[1]), starts, columns)
+    return SparseRows(np.concatenate([first.values, second.values]), pattern)  # pyright: ignore[reportArgumentType]

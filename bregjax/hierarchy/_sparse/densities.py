@@ -7,6 +7,7 @@ a term in x alone, a sum over the entries of x; see `Geometry.base_terms`.
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from bregjax._columns import ColumnBlocks, by_columns, idle_divergence
@@ -32,8 +33,21 @@ def sparse_log_densities(problem: Problem, rows: Array, states_of: StatesOf) -> 
 
     def tangents(part: Problem, x: Array) -> Array:
         family, means = _of_means(part, states_of)
-        one = lambda row: tangent_values(family.function, row, means)
-        return map_rows(one, x, means.size)
+        slopes = family.function.gradient(means)
+
+        def one_by_one(x: Array, means: Array) -> Array:
+            one = lambda row: tangent_values(family.function, row, means)
+            return map_rows(one, x, means.size)
+
+        def by_product(x: Array, means: Array) -> Array:
+            slopes = family.function.gradient(means)
+            at_zero = family.function(means) - jnp.sum(slopes * means, axis=-1)
+            product = jnp.matmul(x, slopes.T, precision="highest")
+            return product + at_zero[None]
+
+        # A slope is infinite where a mean is on the boundary, as of unsmoothed zeros.
+        infinite = jnp.any(jnp.isinf(slopes))
+        return jax.lax.cond(infinite, one_by_one, by_product, x, means)
 
     table: Any = rows
     base = _base(problem, table) - idle_divergence(problem)
