@@ -86,6 +86,8 @@ class Problem:
         Args:
             x: Data, a row a point, `[m, d]`. For a family of counts or categories as
                 its docstring says; for a convex function the statistics τ themselves.
+                Sparse tables of SciPy's and JAX's stay sparse, where the family takes
+                such (`takes_sparse`).
             family: A family, the name of a built-in one ("gaussian", "poisson", …), or
                 a convex function: a `ConvexFunction` or any relatively differentiable
                 JAX function of a vector.

@@ -154,8 +154,9 @@ def agglomerate(
         engine: "windowed" merges many pairs a round in O(m n) memory, and where costs
             invert so often that this does not pay, and there is room, goes on as
             "matrix" does; "matrix" keeps all costs, O(m²) memory, and works inside
-            `jit` too; "recompute" keeps none, O(m³) time; "auto" chooses. All are
-            exact; where costs tie, see the engine.
+            `jit` too; "recompute" keeps none, O(m³) time; "sparse" goes through the
+            entries that are not 0, on the host, and keeps m²/2 costs; "auto" chooses.
+            All are exact; where costs tie, see the engine.
             Where costs are solved for (a ψ of your own, Ising) "matrix" keeps lower
             bounds and solves for what may come next; "windowed" needs a ψ that is a sum
             over coordinates there.

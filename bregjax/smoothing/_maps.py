@@ -56,6 +56,10 @@ class Constraint(enum.Enum):
     POSITIVE_DEFINITE = "symmetric positive definite over the last two axes"
     INVERTIBLE = "an invertible matrix, the factor of a covariance"
 
+    def __repr__(self) -> str:
+        """The name alone: maps are shown in one line."""
+        return f"Constraint.{self.name}"
+
 
 class StatisticMap(abc.ABC):
     """A smoothing statistic map τ (Definition 5.1) as it acts on leaves.
