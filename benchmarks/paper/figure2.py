@@ -1,0 +1,169 @@
+"""Figure 2: accuracy of logistic regression on dendrogram features and on SVD features.
+
+Of each seed four fifths of the training half make the tree and fit the classifiers, and
+one fifth chooses the penalty; accuracy is on the test half. The features are Δ(C_i,
+{x}) of the k clusters made last, or the k leading components, standardised.
+"""
+
+import time
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import report
+from data import Labelled, load_halves
+from matplotlib.figure import Figure
+from sklearn.decomposition import TruncatedSVD
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler, normalize
+
+import bregjax as bj
+
+PART = "figure2"
+COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+SEEDS = range(3)
+PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0)
+# Name of the data, then of the features: trees of these families, or components.
+CURVES = {
+    "mnist35": ("g-n", "km", "svd"),
+    "20n-e": ("multi", "svd", "svd of frequencies"),
+    "20n-h": ("multi", "svd", "svd of frequencies"),
+}
+
+
+def run() -> None:
+    """Append a record for each curve and seed that has none."""
+    done = {(r["data"], r["features"], r["seed"]) for r in report.read(PART)}
+    for name, kinds in CURVES.items():
+        halves = load_halves(name)
+        if halves is None:
+            continue
+        for seed in SEEDS:
+            for kind in kinds:
+                if (name, kind, seed) not in done:
+                    report.append(PART, _curve(name, kind, seed, *halves))
+
+
+def _curve(
+    name: str, kind: str, seed: int, training: Labelled, test: Labelled
+) -> report.Record:
+    start = time.perf_counter()
+    fit, chosen = _split(len(training.classes), seed)
+    parts = training.take(fit), training.take(chosen), test
+    features = _features(kind, *parts)
+    classes = [part.classes for part in parts]
+    accuracy = {
+        str(k): _accuracy([part[:, :k] for part in features], classes)
+        for k in COUNTS
+        if k <= features[0].shape[1]
+    }
+    seconds = round(time.perf_counter() - start, 1)
+    record = {"data": name, "features": kind, "seed": seed, "accuracy": accuracy}
+    return {**record, "seconds": seconds}
+
+
+def _split(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    order = np.random.default_rng(seed).permutation(count)
+    cut = 4 * count // 5
+    return np.sort(order[:cut]), np.sort(order[cut:])
+
+
+def _features(kind: str, fit: Labelled, *others: Labelled) -> list[np.ndarray]:
+    if kind.startswith("svd"):
+        return _components(kind, fit, *others)
+    problem = bj.Problem(fit.x, **_by(kind, fit))
+    tree = bj.agglomerate(problem)
+    most = max(COUNTS)
+    of = lambda part: bj.dendrogram_features(problem, tree, part.x, num_features=most)
+    return [np.asarray(of(part)) for part in (fit, *others)]
+
+
+def _by(kind: str, fit: Labelled) -> dict[str, object]:
+    """Family and smoothing as the paper's labels say."""
+    if kind == "km":
+        return {"family": "ward"}
+    if kind == "g-n":
+        return {"family": "gaussian"}
+    m, n = fit.x.shape
+    return {"family": "multinomial", "smoothing": bj.smoothing.bernstein(n, m)}
+
+
+def _components(kind: str, fit: Labelled, *others: Labelled) -> list[np.ndarray]:
+    tables = [part.x.astype(float) for part in (fit, *others)]
+    if kind == "svd of frequencies":
+        tables = [normalize(table, norm="l1") for table in tables]
+    most = min(*tables[0].shape, max(COUNTS))
+    svd = TruncatedSVD(most, random_state=0).fit(tables[0])
+    return [svd.transform(table) for table in tables]
+
+
+def _accuracy(features: list[np.ndarray], classes: list[np.ndarray]) -> float:
+    """Accuracy on the last part under the penalty that is best on the second."""
+    scaler = StandardScaler().fit(features[0])
+    fit, chosen, test = (scaler.transform(part) for part in features)
+    best = (-1.0, 0.0)
+    for penalty in PENALTIES:
+        model = LogisticRegression(C=penalty, max_iter=300)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(fit, classes[0])
+        found = model.score(chosen, classes[1]), model.score(test, classes[2])
+        # Of equal penalties on the validation rows the strongest counts.
+        best = found if found[0] > best[0] else best
+    return round(float(best[1]), 4)
+
+
+def section() -> str:
+    """Accuracy by the number of features, means over seeds, and the picture."""
+    heads = ("data", "features", "seeds", *map(str, COUNTS))
+    rows = [
+        (name, kind, len(records), *_means(records))
+        for name, kind, records in _grouped(report.read(PART))
+    ]
+    _draw()
+    return "\n\n".join(
+        [
+            "## Figure 2: dendrogram features against SVD features",
+            __doc__.split("\n\n", 1)[1].strip(),
+            "![Figure 2](figure2.png)",
+            report.table(heads, rows),
+            report.versions() + ".",
+        ]
+    )
+
+
+def _grouped(
+    records: list[report.Record],
+) -> Iterator[tuple[str, str, list[report.Record]]]:
+    for name, kinds in CURVES.items():
+        for kind in kinds:
+            same = [r for r in records if r["data"] == name and r["features"] == kind]
+            if same:
+                yield name, kind, same
+
+
+def _means(records: list[report.Record]) -> list[str]:
+    values = lambda k: [r["accuracy"].get(str(k)) for r in records]
+    there = lambda k: None not in values(k)
+    return [report.number(np.mean(values(k))) if there(k) else "" for k in COUNTS]
+
+
+def _draw() -> None:
+    records = report.read(PART)
+    figure = Figure((11, 3.4), layout="constrained")
+    axes = figure.subplots(1, len(CURVES), sharey=False)
+    for axis, name in zip(axes, CURVES, strict=True):
+        for found, kind, same in _grouped(records):
+            if found != name:
+                continue
+            there = [k for k in COUNTS if all(str(k) in r["accuracy"] for r in same)]
+            values = np.array([[r["accuracy"][str(k)] for k in there] for r in same])
+            style = "--" if kind.startswith("svd") else "-"
+            (line,) = axis.plot(there, values.mean(0), style, marker=".", label=kind)
+            low, high = values.min(0), values.max(0)
+            axis.fill_between(there, low, high, alpha=0.15, color=line.get_color())
+        axis.set(xscale="log", title=name, xlabel="features")
+        axis.legend(frameon=False, fontsize="small")
+    axes[0].set_ylabel("test accuracy")
+    figure.savefig(report.HERE / "figure2.png", dpi=120)
