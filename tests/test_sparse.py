@@ -1,4 +1,4 @@
-"""Trees of sparse rows, their costs, certificates and derivatives, against dense rows."""
+"""Trees of sparse rows, with their costs, certificates and derivatives, as of dense."""
 
 import tracemalloc
 from pathlib import Path
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sparse_cases import PROBLEMS, M, at_entries, counts, reals, rows_for, twins
+from trees import random_tree
 
 from bregjax import Problem, dendrogram_purity
 from bregjax.families import NegativeBinomial
@@ -18,7 +19,6 @@ from bregjax.hierarchy import agglomerate, certify, replay
 from bregjax.hierarchy._sparse.sweep import interpolated
 from bregjax.objectives import leave_one_out_log_likelihood
 from bregjax.smoothing import bernstein, mixing, pseudo_count
-from trees import random_tree
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 ONE_OF_EACH = [
