@@ -62,10 +62,10 @@ KINDS = {
     "csr_unsorted": _csr_unsorted,
     "single": lambda: scipy.sparse.csr_array(X.astype(np.float32)),
     "int8": lambda: scipy.sparse.csc_array(X.astype(np.int8)),
-    "BCOO": lambda: jax_sparse.BCOO.fromdense(X),
-    "BCOO_padded": lambda: jax_sparse.BCOO.fromdense(X, nse=9),
-    "BCSR": lambda: jax_sparse.BCSR.fromdense(X),
-    "BCSR_padded": lambda: jax_sparse.BCSR.fromdense(X, nse=9),
+    "BCOO": lambda: jax_sparse.BCOO.fromdense(jnp.asarray(X)),
+    "BCOO_padded": lambda: jax_sparse.BCOO.fromdense(jnp.asarray(X), nse=9),
+    "BCSR": lambda: jax_sparse.BCSR.fromdense(jnp.asarray(X)),
+    "BCSR_padded": lambda: jax_sparse.BCSR.fromdense(jnp.asarray(X), nse=9),
 }
 
 
@@ -124,11 +124,12 @@ def test_problems_are_pytrees():
 
 def test_replace():
     problem, dense = twins(reals(), "poisson", "mixing", "real")
-    for changes in (
+    choices: list[dict[str, Any]] = [
         {"smoothing": bj.adding(np.ones(D), 0.2)},
         {"weights": None},
         {"family": "multinomial", "smoothing": None},
-    ):
+    ]
+    for changes in choices:
         tree = bj.agglomerate(problem.replace(**changes))
         expected = bj.agglomerate(dense.replace(**changes))
         np.testing.assert_allclose(tree.merge_costs, expected.merge_costs, rtol=1e-12)
