@@ -206,29 +206,45 @@ def range_fault(x: DataLike, dtype: Any) -> str:
     """Describe numbers whose squares leave the range of `dtype`; "" if none do."""
     limits = jnp.finfo(dtype)
     if isinstance(x, SparseRows):
-        x = np.asarray(x.values)[:, None]
-    table = np.asarray(x, np.float64)
-    table = table.reshape(len(table), -1)
-    if not table.size:
-        return ""
-    sizes = np.abs(table)
-    row, column = np.unravel_index(np.argmax(sizes), sizes.shape)
-    largest = sizes[row, column]
+        # Columns without entries have no spread, and are left out.
+        used, place = np.unique(x.pattern.columns, return_inverse=True)
+        if not len(used):
+            return ""
+        sizes, spread = np.abs(np.asarray(x.values)), _spreads(x, place, len(used))
+        entry = int(np.argmax(sizes))
+        row, column = x.pattern.rows[entry], x.pattern.columns[entry]
+        largest = sizes[entry]
+    else:
+        table = np.asarray(x, np.float64)
+        table = table.reshape(len(table), -1)
+        used, spread = np.arange(table.shape[1]), np.ptp(table, axis=0)
+        row, column = np.unravel_index(np.argmax(np.abs(table)), table.shape)
+        largest = abs(table[row, column])
     # A thousandth leaves room for sums over columns and weights.
     if largest > 1e-3 * float(limits.max) ** 0.5:
         return (
             f"Squares of numbers as large as {largest:.3g}, at row {row}, column "
             f"{column}, overflow float{limits.bits}. Rescale the data: {_RESCALE}."
         )
-    spread = np.max(table, axis=0) - np.min(table, axis=0)
     spread = np.where(spread > 0, spread, np.inf)
-    column = int(np.argmin(spread))
-    if spread[column] > 1e3 * float(limits.tiny) ** 0.5:
+    least = int(np.argmin(spread))
+    if spread[least] > 1e3 * float(limits.tiny) ** 0.5:
         return ""
     return (
-        f"Squares of differences as small as {spread[column]:.3g}, in column {column}, "
-        f"underflow float{limits.bits}. Rescale the data: {_RESCALE}."
+        f"Squares of differences as small as {spread[least]:.3g}, in column "
+        f"{used[least]}, underflow float{limits.bits}. Rescale the data: {_RESCALE}."
     )
+
+
+def _spreads(x: SparseRows, place: np.ndarray, count: int) -> np.ndarray:
+    """Largest less smallest number of each column in use, zeros among them."""
+    values = np.asarray(x.values)
+    has_zeros = np.bincount(place, minlength=count) < x.shape[0]
+    high = np.where(has_zeros, 0.0, -np.inf)
+    low = np.where(has_zeros, 0.0, np.inf)
+    np.maximum.at(high, place, values)
+    np.minimum.at(low, place, values)
+    return high - low
 
 
 _RESCALE = "take other units, or x / numpy.abs(x).max(axis=0)"

@@ -168,7 +168,8 @@ class SparseRows:
 def row_totals(x: SparseRows | Array | np.ndarray) -> np.ndarray:
     """Sums of known rows, sparse or not, `[m]`."""
     if isinstance(x, SparseRows):
-        return np.bincount(x.pattern.rows, np.asarray(x.values), x.shape[0])
+        totals = np.bincount(x.pattern.rows, np.asarray(x.values), x.shape[0])
+        return totals.astype(np.float64)  # whole numbers where there are no entries
     return np.asarray(x).sum(axis=-1)
 
 

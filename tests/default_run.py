@@ -225,6 +225,32 @@ DEFAULT = {
         "test_cold_trees_are_greedy": ("ward",),
         "test_gradient_of_an_expected_loss": (),
     },
+    "test_sparse.py": {
+        "test_trees_are_those_of_dense_rows": ("*-real", "*-pseudo_count_uneven-ones"),
+        "test_trees_of_ties_are_certified": (
+            "*-mixing-ones",
+            "*-none-whole",
+            "poisson-*-real",
+        ),
+        "test_gradients_are_those_of_dense_rows": (
+            "multinomial-mixing_uneven-whole",
+            "poisson-pseudo_count_uneven-real",
+            "bernoulli-mixing-real",
+            "dispersions-adding_uneven-whole",
+            "ward-pseudo_count-ones",
+            "binary_entropy-bernstein-real",
+        ),
+    },
+    "test_sparse_rows.py": {
+        "test_values_are_those_of_dense_rows": (
+            "multinomial-mixing_uneven-whole",
+            "poisson-pseudo_count_uneven-real",
+        ),
+        "test_gradients_are_those_of_dense_rows": (
+            "leave_one_out-poisson-adding-real",
+            "assignments-multinomial-mixing_uneven-whole",
+        ),
+    },
     "test_support.py": {
         "test_clear_clusters_are_supported": ("points",),
         "test_errors": (),

@@ -16,7 +16,7 @@ import scipy.io
 import scipy.sparse
 from scipy.cluster import hierarchy
 
-from bregjax import Dendrogram, __version__, dendrogram_purity
+from bregjax import Dendrogram, Problem, __version__, certify, dendrogram_purity
 from bregjax.__main__ import build_parser, main
 from bregjax._cli.columns import ColumnChoice
 from bregjax._cli.smoothing_choice import (
@@ -28,6 +28,7 @@ from bregjax._cli.tables import read_table
 from bregjax.clusters import Moments
 from bregjax.datasets import load_glass
 from bregjax.families import FAMILIES, named_family
+from bregjax.smoothing import bernstein
 from bregjax.smoothing._maps import Adding, Blur, Mixing
 
 ROOT = Path(__file__).parents[1]
@@ -181,7 +182,9 @@ def test_every_kind_of_file_gives_the_same_table(name, tmp_path):
     WRITERS[name](tmp_path / name)
     table = read_table(tmp_path / name, ColumnChoice())
     assert table.x.dtype == np.float64
-    assert np.array_equal(table.x, X)
+    is_sparse = name in ("csr.npz", "coo.npz", "a.mtx")
+    assert scipy.sparse.issparse(table.x) == is_sparse
+    assert np.array_equal(table.x.toarray() if is_sparse else table.x, X)
     assert (table.classes, table.names, table.weights) == (None, None, None)
 
 
@@ -265,13 +268,70 @@ def test_weights_names_and_classes(tmp_path, capsys):
     assert "purity 0.6667 against" in printed
 
 
-def test_sparse_counts_give_the_dense_tree(tmp_path):
-    counts = np.random.default_rng(3).poisson(0.05, (40, 300))
-    np.save(tmp_path / "dense.npy", counts)
-    scipy.sparse.save_npz(tmp_path / "s.npz", scipy.sparse.csr_array(counts))
-    dense, _ = run(tmp_path, tmp_path / "dense.npy", "--family", "poisson", "--quiet")
-    sparse, _ = run(tmp_path, tmp_path / "s.npz", "--family", "poisson", "--quiet")
-    assert np.array_equal(dense, sparse)
+def test_sparse_rows_give_the_dense_tree(tmp_path):
+    """Of data without ties; a family without sparse rows takes the dense table."""
+    rng = np.random.default_rng(3)
+    x = rng.gamma(2.0, size=(40, 300)) * (rng.random((40, 300)) < 0.05)
+    np.save(tmp_path / "dense.npy", x)
+    scipy.sparse.save_npz(tmp_path / "s.npz", scipy.sparse.csr_array(x))
+    for family in ("poisson", "isotropic_gaussian"):
+        words = ["--family", family, "--quiet"]
+        dense, labels = run(tmp_path, tmp_path / "dense.npy", *words)
+        sparse, found = run(tmp_path, tmp_path / "s.npz", *words)
+        pairs = [np.sort(z[:, :2], axis=1).tolist() for z in (dense, sparse)]
+        assert pairs[0] == pairs[1]
+        np.testing.assert_allclose(sparse[:, 2:], dense[:, 2:], rtol=1e-12)
+        assert found == labels
+
+
+@pytest.mark.parametrize("name", ["s.npz", "s.mtx", "s.mtx.gz", "t.mtx"])
+def test_columns_of_sparse_files(name, tmp_path, capsys):
+    """Weights, classes and a column to drop; "t" is transposed."""
+    rng = np.random.default_rng(5)
+    words = rng.poisson(0.4, (30, 50)).astype(float)
+    words[:, 0] += 1
+    weights, classes = rng.integers(1, 4, 30), rng.integers(0, 2, 30)
+    table = np.column_stack([weights, words, classes, np.full(30, 99)])
+    matrix = scipy.sparse.coo_matrix(table.T if name == "t.mtx" else table)
+    if name == "s.npz":
+        scipy.sparse.save_npz(tmp_path / name, matrix)
+    else:
+        buffer = io.BytesIO()
+        scipy.io.mmwrite(buffer, matrix)
+        data = buffer.getvalue()
+        (tmp_path / name).write_bytes(
+            gzip.compress(data) if name.endswith(".gz") else data
+        )
+    roles = ["--weights", "0", "--classes", "51", "--drop", "52"]
+    options = [*roles, *["--transpose"] * (name == "t.mtx")]
+    family = ["--family", "multinomial", "--smoothing", "bernstein"]
+    z, (header, *rows) = run(tmp_path, tmp_path / name, *family, *options)
+    assert header == ["row", "cluster", "class"]
+    assert [row[2] for row in rows] == [str(kind) for kind in classes]
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "30 points, 50 columns, 2 known classes" in printed
+    assert "engine sparse" in printed
+    smoothing = bernstein(50, words.sum())
+    problem = Problem(words, family="multinomial", smoothing=smoothing, weights=weights)
+    tree = Dendrogram.load(tmp_path / "out" / "tree.npz")
+    assert certify(problem, tree).holds()
+    assert z[-1, 3] == 30
+
+
+def test_faults_of_sparse_files(tmp_path, capsys):
+    """By row and column, as of dense ones."""
+    for x, message in [
+        ([[0, 1], [0, np.inf]], "got inf in row 1, column 1"),
+        ([[0, 1], [-2, 0]], "got -2.0 at row 1, column 0"),
+        ([[0, 1], [0, 0]], "row 1"),
+    ]:
+        matrix = scipy.sparse.csr_array(np.array(x, float))
+        scipy.sparse.save_npz(tmp_path / "a.npz", matrix)
+        path = str(tmp_path / "a.npz")
+        assert main(["cluster", path, "--family", "multinomial", "--quiet"]) == 2
+        err = capsys.readouterr().err
+        assert message in err
+        assert err.count("\n") == 1
 
 
 def test_quiet_is_quiet(tmp_path, capfd):

@@ -143,7 +143,7 @@ def test_sparse_arrays_of_jax_are_refused():
             return X
 
     with pytest.raises(TypeError, match=r"sparse BCOO of 6 × 2\. x\.todense\(\) takes"):
-        bj.agglomerate(BCOO(), family="ward")  # pyright: ignore[reportArgumentType]
+        bj.agglomerate(BCOO(), family="ward")
     with pytest.raises(TypeError, match=r"sparse BCOO of 6 × 2"):
         bj.normal_reference(BCOO())  # pyright: ignore[reportArgumentType]
 

@@ -153,7 +153,8 @@ class _NegativeBinomialExcess(Excess):
         )
         low = r * weight + floor
         ones = _xlogx(sums + floor) - _xlogx(floor)
-        return ones - (_xlogx(low + sums) - _xlogx(low))
+        # φ(low + u) − φ(low), of which no digits are lost where r is large.
+        return ones - (sums * np.log(low + sums) + low * np.log1p(sums / low))
 
 
 class _SquareExcess(Excess):

@@ -82,7 +82,8 @@ class SparseCosts:
         by_column = np.concatenate(list(self._chunks(columns, states)))[: len(columns)]
         lengths = np.array([len(merge[0]) for merge in merges])
         merge = np.repeat(np.arange(len(merges)), lengths)
-        return np.bincount(merge, by_column, len(merges))
+        # Of no entries at all `bincount` gives whole numbers.
+        return np.bincount(merge, by_column, len(merges)).astype(np.float64)
 
     def _chunks(
         self, columns: np.ndarray, states: list[np.ndarray]
