@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import float_array, is_concrete, known_values, works_in_double
-from bregjax._columns import in_blocks
+from bregjax._columns import in_blocks, sparse_codes
 from bregjax._inputs import dense_remedy, range_fault, size_in_words
 from bregjax._problem import Problem, unchecked
 from bregjax._result import Result
@@ -132,22 +132,9 @@ def _compiled(core: Callable[..., PyTree], **static: Hashable) -> Callable[..., 
 def leaf_codes(problem: Problem) -> Array:
     """Result codes of the leaves, `[m]`."""
     if isinstance(problem.x, SparseRows):
-        return _codes_of_sparse(problem)
+        return sparse_codes(problem)
     model = problem.family.cluster_model()
     return _codes(problem) if model.solves else _compiled_codes(problem)
-
-
-def _codes_of_sparse(problem: Problem) -> Array:
-    """INVALID where a sum of squares of entries leaves the range of floats.
-
-    Families that take sparse rows have a finite cost at every other row.
-    """
-    rows: Any = problem.x
-    values = np.asarray(rows.values)
-    with np.errstate(over="ignore"):
-        squares = np.bincount(rows.pattern.rows, values * values, rows.shape[0])
-    finite = np.isfinite(squares)
-    return np.where(finite, Result.CONVERGED, Result.INVALID)  # pyright: ignore[reportReturnType]
 
 
 def _codes(problem: Problem) -> Array:

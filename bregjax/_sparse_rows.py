@@ -116,9 +116,9 @@ class SparseRows:
         return 2
 
     def __getitem__(self, numbers: Any) -> "SparseRows":
-        """The rows of these numbers, a slice, or booleans."""
+        """The rows of these numbers, a slice, or booleans; of one number that row."""
         m, d = self.shape
-        chosen = np.arange(m)[numbers]
+        chosen = np.atleast_1d(np.arange(m)[numbers])
         lengths = np.diff(self.pattern.starts)[chosen]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         before = np.repeat(self.pattern.starts[chosen] - starts[:-1], lengths)
@@ -210,6 +210,11 @@ def sparse_rows(x: Any, name: str = "x") -> SparseRows:
             f"{x.dtype}. Convert it, {name}.astype(float)."
         )
     m, d = (int(size) for size in x.shape)
+    if max(m, d) >= 2**31 or m * d >= 2**63:
+        raise ValueError(
+            f"`{name}` must have fewer than 2³¹ rows and columns, and 2⁶³ entries; got "
+            f"shape {(m, d)}. Leave columns without entries out."
+        )
     rows, columns, values = _entries_by_row(x) if hasattr(x, "tocsr") else _of_jax(x)
     # Sorted by row, then column; entries of one place then lie side by side.
     place = rows.astype(np.int64) * d + columns

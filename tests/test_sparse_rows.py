@@ -162,7 +162,7 @@ def test_replace():
                 "smoothing": bj.pseudo_count(np.full(2, 0.5), 1.0),
                 "weights": [1, 2],
             },
-            "pseudo_count needs weights that are all equal.*Bernoulli",
+            "pseudo_count needs equal weights.*Bernoulli",
         ),
         ([[0, 1], [1, 0]], {"family": "poisson", "weights": [1, -1]}, "positive"),
     ],

@@ -84,6 +84,12 @@ class Excess(abc.ABC):
         more = self.of(sums + added, floor, weight, columns)
         return more - self.of(sums, floor, weight, columns)
 
+    def sizes(
+        self, sums: np.ndarray, floor: AnyArray, weight: AnyArray, columns: Any
+    ) -> np.ndarray:
+        """Sizes of what is added and subtracted in D, by which its rounding goes."""
+        return np.abs(self.of(sums, floor, weight, columns))
+
     def whole(
         self, total: AnyArray, mass: AnyArray, weight: AnyArray, share: float
     ) -> AnyArray:
@@ -109,6 +115,11 @@ class _EntropyExcess(Excess):
     def of(self, sums, floor, weight, columns):
         del weight, columns
         return _xlogx(sums + floor) - _xlogx(floor)
+
+    @override
+    def sizes(self, sums, floor, weight, columns):
+        del weight, columns
+        return np.abs(_xlogx(sums + floor)) + np.abs(_xlogx(floor))
 
     @override
     def rise(self, sums, added, floor, weight, columns):
@@ -137,6 +148,13 @@ class _BinaryExcess(Excess):
         ones = _xlogx(sums + floor) - _xlogx(floor)
         return ones + (_xlogx(rest - sums) - _xlogx(rest))
 
+    @override
+    def sizes(self, sums, floor, weight, columns):
+        del columns
+        rest = weight - floor
+        ones = np.abs(_xlogx(sums + floor)) + np.abs(_xlogx(floor))
+        return ones + np.abs(_xlogx(rest - sums)) + np.abs(_xlogx(rest))
+
 
 class _NegativeBinomialExcess(Excess):
     """The excess of x log x − (x + r) log (x + r), r one number or one a column."""
@@ -155,6 +173,11 @@ class _NegativeBinomialExcess(Excess):
         ones = _xlogx(sums + floor) - _xlogx(floor)
         # φ(low + u) − φ(low), of which no digits are lost where r is large.
         return ones - (sums * np.log(low + sums) + low * np.log1p(sums / low))
+
+    @override
+    def sizes(self, sums, floor, weight, columns):
+        ones = np.abs(_xlogx(sums + floor)) + np.abs(_xlogx(floor))
+        return 2 * ones + np.abs(self.of(sums, floor, weight, columns)) + sums
 
 
 class _SquareExcess(Excess):
@@ -182,6 +205,10 @@ class _ScaledExcess(Excess):
     @override
     def of(self, sums, floor, weight, columns):
         return self._factor * self._excess.of(sums, floor, weight, columns)
+
+    @override
+    def sizes(self, sums, floor, weight, columns):
+        return self._factor * self._excess.sizes(sums, floor, weight, columns)
 
     @override
     def rise(self, sums, added, floor, weight, columns):

@@ -40,7 +40,11 @@ from bregjax.hierarchy._kinks import check_kinks, search_model
 from bregjax.hierarchy._lookalikes import lookalike
 from bregjax.hierarchy._provenance import remember
 from bregjax.hierarchy._searches import drowned, found_children, search_tree
-from bregjax.hierarchy._sparse.agglomeration import agglomerate_sparse, goes_sparsely
+from bregjax.hierarchy._sparse.agglomeration import (
+    agglomerate_sparse,
+    check_digits,
+    goes_sparsely,
+)
 from bregjax.hierarchy._tree_costs import leaves_and_codes, replay_costs
 from bregjax.smoothing import StatisticMap
 
@@ -267,11 +271,14 @@ def _agglomerate_eagerly(
     if goes_sparsely(problem, engine, mesh):
         bar = progress_shown(m - 1, unit="merge", shown=progress)
         with bar as report, working(problem) as copy:
-            children, costs = agglomerate_sparse(copy, report)
-        check_costs(costs, children, problem)
-        weights = np.asarray(problem.weights)
-        tree = Dendrogram(children, costs, weights, _ward_scale(problem))
-        return tree, AgglomerationInfo("sparse")
+            found = agglomerate_sparse(copy, report)
+        if found is not None:
+            children, costs = found
+            check_costs(costs, children, problem)
+            weights = np.asarray(problem.weights)
+            tree = Dendrogram(children, costs, weights, _ward_scale(problem))
+            return tree, AgglomerationInfo("sparse")
+        check_digits(problem, engine)
     engine = _engine_for(mesh, engine)
     if not problem.family.cluster_model().distributes:
         mesh = None

@@ -21,7 +21,7 @@ from bregjax.hierarchy._host_costs import (
 )
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy._sparse.costs import sparse_costs_along
-from bregjax.hierarchy._sparse.sweep import coexisting_costs
+from bregjax.hierarchy._sparse.lives import newborns
 from bregjax.hierarchy._tree_costs import (
     leaves_and_codes,
     nodes_and_costs,
@@ -100,17 +100,19 @@ def _swept_pairs(
 ) -> Iterator[CoexistingPairs]:
     """All pairs that coexist with some of the rows."""
     del nodes, exact  # costs are what is compared, in either case
-    for u, v, cost in coexisting_costs(problem, children):
-        u = np.full(len(v), u)
+    for u, others, costs, noise, exactly in newborns(problem, children):
         # The one that is merged first comes first.
-        u_first = lives.death[u] <= lives.death[v]
-        first, second = np.where(u_first, u, v), np.where(u_first, v, u)
+        u_first = lives.death[u] <= lives.death[others]
+        first, second = np.where(u_first, u, others), np.where(u_first, others, u)
         limit = limits(lives, first, second)
-        counts = (limit > 0) & rows[first]
-        if np.any(counts):
-            yield CoexistingPairs(
-                *(part[counts] for part in (first, second, limit, cost))
-            )
+        counts = np.flatnonzero((limit > 0) & rows[first])
+        if not len(counts):
+            continue
+        cost = costs[counts]
+        doubtful = np.abs(limit[counts] - cost) <= noise[counts]
+        if np.any(doubtful):
+            cost[doubtful] = exactly(counts[doubtful])
+        yield CoexistingPairs(first[counts], second[counts], limit[counts], cost)
 
 
 def _on_host(problem: Problem) -> tuple[TreeOf, PairsOf]:

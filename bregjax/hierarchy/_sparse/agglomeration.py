@@ -8,12 +8,13 @@ from jax.sharding import Mesh
 
 from bregjax._centers import sparse_fault
 from bregjax._evaluation import check_leaves, equal_rows, leaf_codes
+from bregjax._geometry import PrecisionError
 from bregjax._problem import Problem, unchecked
 from bregjax._sparse_rows import SparseRows, sparse_of_dense
 from bregjax.hierarchy._memory import available_memory
 from bregjax.hierarchy._sparse.clusters import SparseClusters
 from bregjax.hierarchy._sparse.costs import SparseCosts, sparse_costs_along
-from bregjax.hierarchy._sparse.engine import bytes_needed, merge_sparse
+from bregjax.hierarchy._sparse.engine import TooNoisy, bytes_needed, merge_sparse
 
 __all__ = ["agglomerate_sparse", "goes_sparsely"]
 
@@ -90,8 +91,10 @@ def _pays(problem: Problem) -> bool:
 
 def agglomerate_sparse(
     problem: Problem, report: Callable[[int], None] | None
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray] | None:
     """Children and merge costs of the tree of a problem, by its entries that are not 0.
+
+    None where too many costs are mostly rounding; see `check_digits`.
 
     Raises:
         ValueError: If a row has no finite cost, or costs of all pairs do not fit.
@@ -102,8 +105,27 @@ def agglomerate_sparse(
     _check_memory(problem.num_points)
     clusters = SparseClusters(problem)
     exact = SparseCosts(problem, clusters).of
-    children = merge_sparse(clusters, equal_rows(problem), exact, report)
+    try:
+        children = merge_sparse(clusters, equal_rows(problem), exact, report)
+    except TooNoisy:
+        return None
     return children, sparse_costs_along(problem, children)
+
+
+def check_digits(problem: Problem, engine: str) -> None:
+    """Raise unless another engine may find the tree that this one has not found.
+
+    Raises:
+        PrecisionError: If rows are sparse, or this engine was asked for.
+    """
+    if isinstance(problem.x, SparseRows) or engine == "sparse":
+        raise PrecisionError(
+            "`x` has rows whose merge costs are mostly rounding beside the size of "
+            "their entries: they differ little, or smoothing leaves little of them. "
+            "Subtract what all rows share where the family allows of it, smooth less, "
+            "or pass dense rows, x.toarray(), to another engine, whose costs do not "
+            "cancel."
+        )
 
 
 def _check_memory(num_points: int) -> None:

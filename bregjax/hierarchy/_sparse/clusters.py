@@ -13,6 +13,10 @@ from bregjax.smoothing._maps import Adding, Mixing, PseudoCount
 
 __all__ = ["Entries", "SparseClusters"]
 
+# Rounding of the costs of a sweep, as a multiple of eps times what is added up: sums of
+# thousands of terms, whose errors grow like the root of their number.
+_NOISE = 8.0
+
 
 class Entries(NamedTuple):
     """The entries of a cluster that are not 0.
@@ -79,9 +83,9 @@ class SparseClusters:
             Entries(columns[a:b], sums[a:b])
             for a, b in zip(starts[:-1], starts[1:], strict=True)
         ]
-        self.value = np.zeros(2 * m - 1)
+        self.value, self._size = np.zeros(2 * m - 1), np.zeros(2 * m - 1)
         for leaf in range(m):
-            self.value[leaf] = self._value_of(leaf)
+            self._evaluate(leaf)
 
     @property
     def num_columns(self) -> int:
@@ -115,7 +119,7 @@ class SparseClusters:
         self._entries.append(Entries(columns, sums))
         for of_node in (self.weight, self.mass, self.total):
             of_node[node] = of_node[a] + of_node[b]
-        self.value[node] = self._value_of(node)
+        self._evaluate(node)
         return node
 
     def floor(
@@ -134,10 +138,20 @@ class SparseClusters:
         """What A has beside the sum of D."""
         return self.excess.whole(total, mass, weight, self.share)
 
-    def _value_of(self, node: int) -> float:
+    def noise(self, node: int, others: np.ndarray) -> np.ndarray:
+        """Rounding of the costs of a sweep of a node over others, about, `[k]`."""
+        return _NOISE * np.finfo(float).eps * (self._size[node] + self._size[others])
+
+    def _evaluate(self, node: int) -> None:
+        """Set A of a node, and the size of what is added up in it."""
         weight, mass = self.weight[node], self.mass[node]
-        inner = np.sum(self.entry_values(node, weight, mass))
-        return float(inner + self.whole(self.total[node], mass, weight))
+        columns, sums = self.entries(node)
+        floor = self.floor(mass, columns)
+        whole = self.whole(self.total[node], mass, weight)
+        inner = self.excess.of(sums, floor, weight, columns)
+        self.value[node] = np.sum(inner) + whole
+        sizes = self.excess.sizes(sums, floor, weight, columns)
+        self._size[node] = np.sum(sizes) + abs(whole)
 
 
 def _excess(problem: Problem, used: np.ndarray) -> Excess:

@@ -74,6 +74,7 @@ class SparseCosts:
                 sums = np.append(sums, rest * clusters.mass[node])
             weight = clusters.weight[node]
             found += [np.full(len(sums), weight), sums / weight]
+        found[4] = _snapped(found[4], found[2])
         return tuple(found)
 
     def _added_up(self, merges: list[tuple[np.ndarray, ...]]) -> np.ndarray:
@@ -99,6 +100,15 @@ class SparseCosts:
             # A row for each column: each is a point of its own.
             function = jax.tree.map(_as_rows, function)
             yield np.asarray(_costs(function, *map(filled, states)))
+
+
+def _snapped(means: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Means, equal to others where they differ by the rounding of sums over weights.
+
+    Equal clusters then cost exactly 0.
+    """
+    near = np.abs(means - others) <= 4 * np.finfo(float).eps * np.abs(others)
+    return np.where(near, others, means)
 
 
 def _as_rows(parameters: Any) -> Any:

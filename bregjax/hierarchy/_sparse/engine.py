@@ -17,16 +17,22 @@ import numpy as np
 from bregjax.hierarchy._sparse.clusters import SparseClusters
 from bregjax.hierarchy._sparse.sweep import Sweep
 
-__all__ = ["CostTable", "bytes_needed", "merge_sparse"]
+__all__ = ["CostTable", "TooNoisy", "bytes_needed", "merge_sparse"]
 
 # Up to so many clusters costs are kept in float64, which takes a quarter of a GiB;
 # beyond in float32.
 _IN_DOUBLE = 8192
-# Rounding of the costs of a sweep, as a multiple of eps · |A|: sums of thousands of
-# entries, whose errors grow like the root of their number.
-_NOISE = 8.0
-# So many pairs of equal cost to rounding, at most, are compared again by exact costs.
+# Rounding below this share of a cost leaves the order of costs to chance.
+_NEGLIGIBLE = 1e-10
+# So many pairs of equal cost to float32, at most, are compared again by exact costs.
 _MOST_TIES = 32
+# Exact costs that may be asked for, a cluster and at least. A tree of text takes none,
+# one of 1,000 near-duplicates about 60 a cluster.
+_EXACT_PER_CLUSTER, _EXACT_AT_LEAST = 200, 10_000
+
+
+class TooNoisy(ArithmeticError):
+    """Costs that are mostly rounding in the form in which sweeps add them up."""
 
 
 def bytes_needed(num_points: int) -> int:
@@ -48,6 +54,11 @@ class CostTable:
         size = num_slots * (num_slots - 1) // 2
         self._costs = np.empty(size, _kept_as(num_slots))
 
+    @property
+    def relative_error(self) -> float:
+        """How much of a cost may be lost in keeping it."""
+        return 1e-7 if self._costs.dtype == np.float32 else 0.0
+
     def below(self, slot: int) -> np.ndarray:
         """Costs with the slots below, `[slot]`; write here to change them."""
         first = self._first[slot]
@@ -66,8 +77,9 @@ def merge_sparse(
 ) -> np.ndarray:
     """Merge the two clusters of least cost until one is left.
 
-    Rows that are equal merge first, at no cost. Of pairs whose costs agree to rounding
-    the one of least exact cost comes first, then the one of the lowest slots.
+    Rows that are equal merge first, at no cost. Pairs whose costs are in doubt, as
+    those of near-duplicates may be, are compared by exact costs; ties go to the lowest
+    slots.
 
     Time: one sweep over the entries of all clusters for each row and for each merge.
     Memory: m²/2 costs, and the entries of the clusters that live.
@@ -80,6 +92,9 @@ def merge_sparse(
 
     Returns:
         Children `[m − 1, 2]`.
+
+    Raises:
+        TooNoisy: If too many costs are in doubt.
     """
     m = clusters.num_nodes
     children: list[tuple[int, int]] = []
@@ -134,6 +149,7 @@ class _Merging:
         self._least = np.full(count, np.inf)
         self._nearest = np.zeros(count, int)
         self._stale = np.zeros(count, bool)
+        self._spent = 0
         for slot in range(count - 1):
             costs = self._sweep.costs(int(nodes[slot]), slot + 1)
             above = np.arange(slot + 1, count)
@@ -143,12 +159,39 @@ class _Merging:
     def _offer(self, slot: int, above: np.ndarray, costs: np.ndarray) -> None:
         """Let slots above keep a slot that costs no more than what they keep."""
         own = self._nearest[above] == slot
+        costs = self._sharpened(slot, above, costs, self._least[above])
         dearer = costs > self._least[above]
         self._stale[above[own & dearer]] = True
         better = (costs < self._least[above]) | (own & ~dearer)
         chosen = above[better]
         self._least[chosen], self._nearest[chosen] = costs[better], slot
         self._stale[chosen] = False
+
+    def _sharpened(
+        self, slot: int, others: np.ndarray, costs: np.ndarray, limit: np.ndarray
+    ) -> np.ndarray:
+        """Costs of a slot with others, exact where rounding counts.
+
+        That is where costs are below a limit, or above it by less than their rounding,
+        and rounding is no small share of the limit. Of costs kept in float32 theirs is.
+        """
+        noise = self._clusters.noise(int(self._node[slot]), self._node[others])
+        noise = np.maximum(noise, self._table.relative_error * costs)
+        doubtful = (costs <= limit + noise) & (noise > _NEGLIGIBLE * costs)
+        if self._table.relative_error and np.all(noise <= 2e-7 * costs):
+            # Only the order of near ties can change.
+            doubtful &= np.cumsum(doubtful) <= _MOST_TIES
+        places = np.flatnonzero(doubtful)
+        if not len(places):
+            return costs
+        self._spent += len(places)
+        if self._spent > _EXACT_PER_CLUSTER * len(self._node) + _EXACT_AT_LEAST:
+            raise TooNoisy
+        node = int(self._node[slot])
+        pairs = [(int(self._node[others[place]]), node) for place in places]
+        costs = costs.astype(np.float64)
+        costs[places] = self._exact(pairs)
+        return costs
 
     def run(self, unite: Callable[[int, int], int]) -> None:
         """Merge until one is left; `unite` gives the number of each union."""
@@ -163,37 +206,23 @@ class _Merging:
         """The pair of least cost, the lower slot first."""
         while True:
             slot = int(np.argmin(self._least))
-            noise = _NOISE * np.finfo(float).eps * self._scale(slot)
-            tied = np.flatnonzero(self._least <= self._least[slot] + noise)
-            stale = tied[self._stale[tied]]
-            if not len(stale):
-                break
-            for other in stale[:_MOST_TIES].tolist():
-                self._look_again(other)
-        tied = tied[:_MOST_TIES]
-        pairs = [(int(self._nearest[high]), int(high)) for high in tied]
-        if len(pairs) == 1:
-            return pairs[0]
-        nodes = [(int(self._node[low]), int(self._node[high])) for low, high in pairs]
-        return pairs[int(np.argmin(self._exact(nodes)))]
-
-    def _scale(self, slot: int) -> float:
-        """The size of what cancels in the cost that a slot keeps."""
-        nodes = self._node[[slot, self._nearest[slot]]]
-        return float(np.sum(np.abs(self._clusters.value[nodes])))
+            if not self._stale[slot]:
+                return int(self._nearest[slot]), slot
+            self._look_again(slot)
 
     def _look_again(self, slot: int) -> None:
         """Find the least cost of a slot's pairs among those kept."""
-        costs = np.where(self._alive[:slot], self._table.below(slot), np.inf)
-        nearest = int(np.argmin(costs)) if slot else 0
-        least = float(costs[nearest]) if slot else np.inf
-        if costs.dtype == np.float32 and np.isfinite(least):
-            near = np.flatnonzero(costs <= least * (1 + 2e-7))[:_MOST_TIES]
-            node = int(self._node[slot])
-            found = self._exact([(int(self._node[other]), node) for other in near])
-            nearest, least = int(near[np.argmin(found)]), float(np.min(found))
-        self._least[slot], self._nearest[slot] = least, nearest
         self._stale[slot] = False
+        self._least[slot] = np.inf
+        others = np.flatnonzero(self._alive[:slot])
+        if not len(others):
+            return
+        costs = self._table.below(slot)[others]
+        noise = self._clusters.noise(int(self._node[slot]), self._node[others])
+        limit = np.full(len(others), np.min(costs + noise))
+        costs = self._sharpened(slot, others, costs, limit)
+        place = int(np.argmin(costs))
+        self._least[slot], self._nearest[slot] = costs[place], others[place]
 
     def _put(self, union: int, a: int, b: int, low: int, high: int) -> None:
         """Put a union into the higher slot of its parts; the lower one is empty."""

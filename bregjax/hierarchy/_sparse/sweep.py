@@ -13,16 +13,15 @@ looked at a pair at a time.
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from bregjax._problem import Problem
 from bregjax.hierarchy._sparse.clusters import SparseClusters
 
-__all__ = ["Sweep", "coexisting_costs"]
+__all__ = ["Sweep"]
 
 # Entries that are worked on at a time, so that what is computed of them stays in a
 # core's cache: at twice or half as many a sweep takes the same time, at 2²⁰ a tenth
@@ -200,29 +199,6 @@ class Sweep:
         if len(different) <= _FEW_WEIGHTS:
             return np.array([value(amount) for amount in different])[place]
         return interpolated(value, different)[place]
-
-
-def coexisting_costs(
-    problem: Problem, children: np.ndarray
-) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Costs of all pairs of nodes that coexist in a tree, node by node.
-
-    Returns:
-        A node, those that live when it is made and that have not had it as theirs, and
-        the costs of merging it with each.
-    """
-    clusters = SparseClusters(problem)
-    leaves = np.argsort(clusters.weight[: problem.num_points], kind="stable")
-    sweep = Sweep(clusters, leaves.tolist())
-    for place, leaf in enumerate(leaves[:-1].tolist()):
-        yield leaf, sweep.nodes[place + 1 :], sweep.costs(leaf, place + 1)
-    for a, b in children[:-1].tolist():
-        union = clusters.unite(a, b)
-        clusters.drop(a)
-        clusters.drop(b)
-        sweep.replace(a, b, union)
-        there = sweep.is_alive & (sweep.nodes != union)
-        yield union, sweep.nodes[there], sweep.costs(union)[there]
 
 
 @functools.cache

@@ -1,0 +1,128 @@
+"""Sparse rows whose costs are small beside their entries: right trees, or a refusal."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from bregjax import Problem
+from bregjax.convex import BinaryEntropy, NegativeEntropy
+from bregjax.hierarchy import agglomerate, certify, cluster_cost, replay
+from bregjax.hierarchy._sparse import engine
+from bregjax.smoothing import adding, mixing
+
+M, D = 24, 30
+
+
+def base(rng):
+    """Counts with zeros and ties, no row without an entry."""
+    x = rng.poisson(3.0, (M, D)) * (rng.random((M, D)) < 0.3)
+    return x + np.eye(M, D)
+
+
+def near(rng):
+    """Rows that differ from one of eight by 1e-8 of themselves."""
+    return np.repeat(base(rng)[:8] + 1, 3, 0) * (1 + 1e-8 * rng.normal(size=(M, D)))
+
+
+HOSTILE = {
+    "ward far from 0": lambda rng: (1e8 + rng.normal(size=(M, D)), {"family": "ward"}),
+    "huge counts": lambda rng: (
+        1e12 + 1e6 * rng.normal(size=(M, D)),
+        {"family": "poisson"},
+    ),
+    "near, multinomial": lambda rng: (near(rng), {"family": "multinomial"}),
+    "near, poisson": lambda rng: (near(rng), {"family": "poisson"}),
+    "near, ward": lambda rng: (near(rng), {"family": "ward"}),
+    "all but all mixed": lambda rng: (
+        base(rng),
+        {"family": "multinomial", "smoothing": mixing(np.full(D, 1 / D), 0.9999999)},
+    ),
+    "all but all mixed, binary": lambda rng: (
+        (base(rng) > 0) * 1.0,
+        {"family": "bernoulli", "smoothing": mixing(np.full(D, 0.5), 0.999999)},
+    ),
+    "weights of any size": lambda rng: (
+        base(rng),
+        {"family": "poisson", "weights": 10 ** rng.uniform(-8, 8, M)},
+    ),
+    "a high floor": lambda rng: (
+        base(rng),
+        {"family": "poisson", "smoothing": adding(np.ones(D), 1e6)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_costs_of_few_digits_are_compared_exactly(name, rng):
+    """The dense certificate holds for the sparse tree, and the sparse one for both."""
+    x, options = HOSTILE[name](rng)
+    dense = Problem(x, **options)
+    problem = Problem(scipy.sparse.csr_array(x), **options)
+    tree = agglomerate(problem)
+    assert certify(dense, tree.children).holds()
+    assert certify(problem, tree).holds()
+    other = agglomerate(dense, engine="matrix")
+    assert certify(problem, other.children).holds()
+
+
+def test_too_many_doubtful_costs_are_refused_or_left_to_other_engines(rng, monkeypatch):
+    monkeypatch.setattr(engine, "_EXACT_PER_CLUSTER", 0)
+    monkeypatch.setattr(engine, "_EXACT_AT_LEAST", 3)
+    x = np.concatenate([near(rng)] * 4, axis=1)
+    with pytest.raises(ValueError, match=r"mostly rounding .* x\.toarray\(\)"):
+        agglomerate(scipy.sparse.csr_array(x), family="poisson")
+    with pytest.raises(ValueError, match="mostly rounding"):
+        agglomerate(x, family="poisson", engine="sparse")
+    problem = Problem(x, family="poisson")
+    tree, info = agglomerate(problem, return_info=True)
+    assert info.engine == "matrix"
+    assert certify(problem, tree).holds()
+
+
+def test_equal_rows_cost_nothing_under_any_weights(rng):
+    """Sums over weights may differ by rounding where the rows are equal."""
+    x = np.repeat(base(rng)[:8], 3, 0)
+    options = {
+        "family": "multinomial",
+        "weights": np.repeat(rng.random(8), 3),
+        "smoothing": mixing(np.full(D, 1 / D), 0.3),
+    }
+    tree = agglomerate(scipy.sparse.csr_array(x), **options)
+    np.testing.assert_array_equal(tree.merge_costs[:16], 0)
+    assert np.all(tree.merge_costs[16:] > 0)
+
+
+@pytest.mark.parametrize(
+    ("x", "options"),
+    [
+        (-np.eye(3), {"family": NegativeEntropy()}),
+        (3 * np.eye(3), {"family": BinaryEntropy()}),
+        (
+            np.eye(3),
+            {"family": "poisson", "smoothing": adding(np.array([1.0, -2.0, 1.0]), 0.5)},
+        ),
+    ],
+)
+def test_rows_outside_the_domain_are_refused_as_dense_ones_are(x, options):
+    problems = []
+    for rows in (scipy.sparse.csr_array(x), x):
+        try:
+            problems.append(Problem(rows, **options))
+        except ValueError as error:
+            problems.append(str(error))
+    if isinstance(problems[0], str):
+        assert problems[0] == problems[1]
+        return
+    for problem in problems:
+        for function in (agglomerate, cluster_cost):
+            with pytest.raises(ValueError, match=r"row 0, .*\(OUTSIDE\)"):
+                function(problem)
+        with pytest.raises(ValueError, match=r"row 0, .*\(OUTSIDE\)"):
+            replay(problem, np.array([[0, 1], [2, 3]]))
+
+
+def test_numbers_of_any_size_where_no_squares_are_taken():
+    x = scipy.sparse.csr_array(1e200 * np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0]]))
+    costs = agglomerate(x, family="poisson").merge_costs
+    dense = agglomerate(x.toarray(), family="poisson").merge_costs
+    np.testing.assert_allclose(costs, dense, rtol=1e-12)
