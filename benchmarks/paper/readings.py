@@ -26,6 +26,7 @@ DEFAULTS = {
     "exponent": "d + 4",  # or "5", the rule of one dimension for each column
     "one bandwidth": "mean, varying columns",  # see `_one_bandwidth`
     "added": "h²",  # or "h", to the variances
+    "factor": 1.0,  # of the bandwidths so found
     # Of documents.
     "distances of": "counts",  # or "frequencies", "occurrence"
     "weights": "1",  # or "length"
@@ -102,7 +103,8 @@ def bandwidths(x: np.ndarray, method: str, reading: Reading) -> np.ndarray:
         found = _one_bandwidth(each, ~flat, factor * x.std(), reading)
     else:
         found = factor * np.where(flat, 1, deviation)
-    return np.sqrt(found) if choice(reading, "added") == "h" else found
+    found = np.sqrt(found) if choice(reading, "added") == "h" else found
+    return float(str(choice(reading, "factor"))) * found
 
 
 def _deviations(x: np.ndarray, kind: str) -> np.ndarray:

@@ -30,7 +30,7 @@ MOST_DOCUMENTS = 100
 CUTS = (4, 16)
 _OPTIMIZER = optax.rprop(0.3)
 # Factors of the rule that the purity is tabulated at.
-FACTORS = (0.01, 0.03, 0.1, 0.3, 0.6, 1.0, 1.7, 3.0, 10.0)
+FACTORS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 DIAGONAL = (*data.EUCLIDEAN, *data.MORE_EUCLIDEAN)
 FULL = ("glass", "iris", "wine", "breast_cancer", "spam", "mnist35")
