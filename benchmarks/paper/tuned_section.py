@@ -121,7 +121,31 @@ def _failure(record: Record) -> str:
     return f"- {name}: {record['outcome']}"
 
 
-_INTRODUCTION = """{versions}. INTRO"""
-_FINDINGS = "FINDINGS"
-_LEGEND = "LEGEND"
-_CURVES = "CURVES"
+_INTRODUCTION = """{versions}.
+
+For each tree one number is tuned by `bj.tune_smoothing`, without labels, from the rule
+of thumb: the factor of the rule's bandwidths (of all columns alike), or for multi the
+odds α/(1 − α), which are the bound of Example 5.3 up to a constant. "Factor" is what
+it is times the rule's. Tuned is on 150 distinct rows of a set (100 documents or cells,
+half of the rows for held-out ones), drawn with seed 0; 30 steps of `optax.rprop(0.3)`,
+a new tree every 6. Purity, by pairs, is that of the tree of all rows at the factor
+found. The rule for multi is `bernstein(n, number of documents)`, δ = 0.05.
+
+| objective | what is maximised |
+| --- | --- |
+| leave one out, k classes | leave-one-out likelihood of the cut into k clusters |
+| leave one out, every row a cluster | the same of m: likelihood of a kernel density |
+| leave one out, cuts | the same of 4 and of 16 clusters, added up |
+| cuts and prior | that by row and column, less (log₂ factor)² / 2 |
+| held out, cuts | likelihood of the other rows under 4 and 16 clusters |
+| share of last merges | costs of the last k − 1 merges as a share of all |
+
+k is the number of classes, which is all that two of them know of these."""
+
+_FINDINGS = """FINDINGS"""
+
+_LEGEND = (
+    """Purity, and the factor in brackets; nothing where an objective was not tried."""
+)
+
+_CURVES = """Along the factor purity goes up and down by a few hundredths."""
