@@ -31,6 +31,9 @@ CUTS = (4, 16)
 _OPTIMIZER = optax.rprop(0.3)
 # Factors of the rule that the purity is tabulated at.
 FACTORS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+# Factors so near each other that purity should not depend on them.
+NEAR = (0.7, 0.76, 0.83, 0.91, 1.0, 1.1, 1.2, 1.3, 1.45)
+NEAR_SETS = ("glass", *data.MORE_EUCLIDEAN)
 
 DIAGONAL = (*data.EUCLIDEAN, *data.MORE_EUCLIDEAN)
 FULL = ("glass", "iris", "wine", "breast_cancer", "spam", "mnist35")
@@ -182,6 +185,9 @@ def run() -> None:
     for name, method in pairs:
         if ("curve", name, method, "") not in done and (name, method) not in SLOW:
             report.append("tuned", _curve(name, method))
+    for name in NEAR_SETS:
+        if ("near", name, "dg-nd", "") not in done:
+            report.append("tuned", _curve(name, "dg-nd", kind="near", factors=NEAR))
 
 
 def _key(record: report.Record) -> tuple[str, str, str, str]:
@@ -205,14 +211,16 @@ def _purity(name: str, method: str, factor: float) -> float:
     return round(bj.dendrogram_purity(tree, rows.classes), 5)
 
 
-def _curve(name: str, method: str) -> report.Record:
+def _curve(
+    name: str, method: str, *, kind: str = "curve", factors=FACTORS
+) -> report.Record:
     start = time.perf_counter()
-    purities = [_purity(name, method, factor) for factor in FACTORS]
+    purities = [_purity(name, method, factor) for factor in factors]
     return {
-        "kind": "curve",
+        "kind": kind,
         "set": name,
         "method": method,
-        "factors": FACTORS,
+        "factors": factors,
         "purities": purities,
         "seconds": round(time.perf_counter() - start, 1),
     }

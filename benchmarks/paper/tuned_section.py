@@ -23,6 +23,8 @@ def write(records: list[Record], table1: list[Record]) -> str:
         "### Purity along the factor",
         _CURVES,
         _curves(curves),
+        "And at factors near 1:",
+        _curves([record for record in records if record["kind"] == "near"]),
     ]
     failed = [record for record in tuned if record["factor"] is None]
     if failed:
@@ -142,7 +144,33 @@ found. The rule for multi is `bernstein(n, number of documents)`, δ = 0.05.
 
 k is the number of classes, which is all that two of them know of these."""
 
-_FINDINGS = """FINDINGS"""
+_FINDINGS = """"Better" and "worse" are changes of more than 0.01. That is little: between factors
+of 0.7 and 1.45 the purity of digits already goes from 0.72 to 0.80 and that of
+breast_cancer from 0.82 to 0.89 (last table), and the rule itself, 0.823, is the lowest
+there by luck. So:
+
+- **Every row a cluster** gains something for documents: 20n-e from 0.909 to 0.929,
+  20n-h from 0.550 to 0.580, 20n-b from 0.660 to 0.703, with 0.015 to 0.044 of the
+  odds of the rule. For points it keeps near the rule (factors of 0.27 to 0.89) and
+  gains nothing that can be told from chance: it rises on nine of ten trees, but for
+  the five sets of the last table its purity is, at the mean, that of any factor near
+  1 (glass above it, wine below, the others within 0.005). It never loses more than
+  0.01, and judges smoothing where smoothing is needed, at single rows, as the rule
+  does too, which is the best bandwidth of a kernel density if the rows are normal.
+- **The cut into k classes** has its optimum at far smaller factors (0.001 to 0.5), as
+  large clusters need no smoothing and only lose by it. Purity follows where a smaller
+  bandwidth is better in general (wine dg-nd 0.913 to 0.965, iris g-n 0.857 to 0.938,
+  spam dg-nd 0.656 to 0.708), and falls elsewhere (breast_cancer g-n by 0.07, where
+  the factor ends at its floor; glass g-n and digits by 0.02).
+- **Held-out rows** have moderate factors for points, 0.28 to 2, and gain nothing
+  there: of seven diagonal Gaussians two are better and one is worse. For 20n-h they
+  find 0.007 of the odds, and 0.582.
+- **The prior**, as weak as one row, leaves all factors at 0.8 to 0.9. That most of
+  these purities rise too is the chance of the rule's own value, as said above.
+- **The share of last merges** leads away, to infinite bandwidths, which is Ward's
+  tree.
+- For Gaussians no objective tried here beats the rule of thumb on the whole, and none
+  of them knows the classes. One draw of the rows was tried, with seed 0."""
 
 _LEGEND = (
     """Purity, and the factor in brackets; nothing where an objective was not tried."""
