@@ -174,10 +174,11 @@ _FINDINGS = """What explains the differences, as far as readings can:
   mean takes glass to 0.511, the smallest to 0.425, the deviation of all entries to
   0.505.
 - **20n: the bound of Example 5.3 as printed**, 1/N + √(p(1−p)/N) with constants of 1
-  and N the number of documents, comes nearest: 0.920, 0.559 and 0.640 for 0.93, 0.56
-  and 0.62. With N the number of words α falls to a half, and 20n-h and 20n-b get
-  better, 20n-e worse. Purity is no smooth function of α: from 0.01 to 0.995 20n-e
-  goes between 0.89 and 0.93 up and down, 20n-b between 0.58 and 0.70.
+  and N the number of documents, comes nearest on 20n-e (0.920 for 0.93) and 20n-h
+  (0.559 for 0.56), and has 0.640 for 0.62 on 20n-b. With N the number of words α
+  falls to a half, and 20n-h and 20n-b get better, 20n-e worse. Purity is no smooth
+  function of α: from 0.01 to 0.995 20n-e goes between 0.89 and 0.93 up and down,
+  20n-b between 0.58 and 0.70.
 - **Linkages of 20n: l¹ of frequencies** gives the paper's c-link (0.609, 0.541, 0.316
   for 0.60, 0.54, 0.31), l¹ of counts its s-link on 20n-e. Distances of counts are
   whole numbers and tie, so that the order of the rows alone moves c-link of 20n-e
