@@ -342,7 +342,9 @@ def _limits(smoothing: StatisticMap, least: np.ndarray) -> Limits:
                 np.where(on_diagonal, low, -np.inf),
                 np.where(on_diagonal, low + _RANGE, np.inf),
             )
-        elif kind is Constraint.POSITIVE:
+        elif kind in (Constraint.POSITIVE, Constraint.SIMPLEX):
+            # Of a simplex the free numbers are logarithms of shares up to a constant:
+            # a share too small to be told from 0 would lie on the boundary.
             ends = (low, low + _RANGE)
         elif kind is Constraint.UNIT_INTERVAL:
             ends = (low, -low)

@@ -130,6 +130,17 @@ def test_duplicates_end_at_the_floor():
     np.testing.assert_allclose(bandwidth_of(found), 1e-4, rtol=1e-9)
 
 
+def test_shares_of_the_center_stay_positive():
+    """The objective rises as the share of a word that no row has falls to 0."""
+    words = np.array([[3, 1, 0], [4, 1, 0], [1, 3, 0], [1, 5, 0]])
+    smoothing = bernstein(3, 4)
+    problem = Problem(words, family="multinomial", smoothing=smoothing)
+    with pytest.warns(UserWarning, match="largest at the floor"):
+        found = tune_smoothing(problem, num_clusters=2, floor=1e-6)
+    assert found.result == Result.BOUNDARY
+    assert 0 < found.problem.smoothing.center[2] < 1e-3
+
+
 def test_other_maps(rng):
     """α of proportions, a full matrix: each better than its start."""
     words = rng.multinomial(30, rng.dirichlet(np.ones(5), 3)[rng.integers(0, 3, 24)])
