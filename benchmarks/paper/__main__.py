@@ -10,13 +10,24 @@ unless `--again` is given.
 
 import argparse
 
+import em
+import figure1
+import figure2
 import report
+import running_time
 import table1
 import tuned
 
 # A part has `run()`, which appends the records that are missing, and `section()`, the
 # Markdown made of all records.
-PARTS = {"table1": table1, "tuned": tuned}
+PARTS = {
+    "table1": table1,
+    "tuned": tuned,
+    "figure1": figure1,
+    "figure2": figure2,
+    "em": em,
+    "running_time": running_time,
+}
 
 
 def main() -> None:

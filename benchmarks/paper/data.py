@@ -69,6 +69,29 @@ def load(name: str, split: int = 0) -> Labelled | None:
     return half(np.load(file), split) if file.exists() else None
 
 
+def load_halves(name: str) -> tuple[Labelled, Labelled] | None:
+    """The training half and the test half of mnist35 or of a pair of news groups."""
+    if name == "mnist35":
+        file = SHARED / "mnist35.npz"
+        if not file.exists():
+            return None
+        arrays = np.load(file)
+        whole = Labelled(arrays["X"].astype(float), arrays["y"])
+        is_train = arrays["is_train"]
+    else:
+        (group,) = _GROUPS[name]
+        file = SHARED / f"{group}.npz"
+        if not file.exists():
+            return None
+        with np.load(file) as arrays:
+            whole, is_train = (
+                Labelled(sp.load_npz(file), arrays["y"]),
+                arrays["is_train"],
+            )
+    rows = np.flatnonzero
+    return whole.take(rows(is_train)), whole.take(rows(~is_train))
+
+
 def _spam_half(arrays, split: int) -> Labelled:
     """2,301 of the 4,601 points."""
     rows = np.flatnonzero(arrays["is_train"])
