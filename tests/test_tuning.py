@@ -138,7 +138,8 @@ def test_shares_of_the_center_stay_positive():
     with pytest.warns(UserWarning, match="largest at the floor"):
         found = tune_smoothing(problem, num_clusters=2, floor=1e-6)
     assert found.result == Result.BOUNDARY
-    assert 0 < found.problem.smoothing.center[2] < 1e-3
+    tuned: Any = found.problem.smoothing
+    assert 0 < tuned.center[2] < 1e-3
 
 
 def test_other_maps(rng):
