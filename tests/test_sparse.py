@@ -16,6 +16,7 @@ from trees import random_tree
 from bregjax import Problem, dendrogram_purity
 from bregjax.families import NegativeBinomial
 from bregjax.hierarchy import agglomerate, certify, cluster_cost, replay
+from bregjax.hierarchy._sparse.postings import Postings
 from bregjax.hierarchy._sparse.sweep import interpolated
 from bregjax.smoothing import bernstein, mixing, pseudo_count
 
@@ -304,3 +305,21 @@ def test_purity_on_texts():
     tree = agglomerate(problem)
     assert certify(problem, tree).holds()
     assert dendrogram_purity(tree, y[chosen]) > 0.75
+
+
+def test_small_clusters_read_shared_columns_alone(rng, monkeypatch):
+    """Sums by postings are those of a sweep, for leaves and for unions."""
+    x = scipy.sparse.random(60, 300, 0.03, random_state=1, format="csr")
+    x.data = np.round(5 * x.data) + 1
+    smoothing = mixing(np.full(300, 1 / 300), 0.4)
+    x = x + scipy.sparse.csr_matrix(np.eye(60, 300))
+    for options in ({"weights": None}, {"weights": rng.integers(1, 4, 60)}):
+        problem = Problem(x, family="multinomial", smoothing=smoothing, **options)
+        trees = []
+        for pays in (lambda *_: True, lambda *_: False):
+            monkeypatch.setattr(Postings, "pays", pays)
+            trees.append(agglomerate(problem))
+            assert certify(problem, trees[-1]).holds(1e-12)
+        np.testing.assert_allclose(
+            trees[0].merge_costs, trees[1].merge_costs, rtol=1e-9, atol=1e-15
+        )

@@ -8,7 +8,8 @@ c and another y, of weight W together,
 with u the sum of c in the entry's column, gathered from a dense row of c alone, and
 P_c(W) = Σ over entries u of c of D(u), which depends on y only by weight and floor: see
 `_diluted`. So a sweep reads each entry once, and the columns of c that y lacks are not
-looked at a pair at a time.
+looked at a pair at a time. Of a cluster with few entries only columns that it shares
+are read, by `Postings`.
 """
 
 import functools
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from bregjax.hierarchy._sparse.clusters import SparseClusters
+from bregjax.hierarchy._sparse.postings import Postings
 
 __all__ = ["Sweep"]
 
@@ -71,6 +73,10 @@ class Sweep:
         self._count = 0
         for node in nodes:
             self._append(node)
+        packed = slice(self._size)
+        starts = self._starts[: self._count + 1].copy()
+        columns, sums = self._columns[packed], self._sums[packed]
+        self._postings = Postings(self._clusters, columns, sums, starts)
 
     @property
     def nodes(self) -> np.ndarray:
@@ -113,15 +119,16 @@ class Sweep:
         """
         clusters, nodes = self._clusters, self.nodes[begin:]
         columns, sums = clusters.entries(node)
-        row = np.zeros(clusters.num_columns)
-        row[columns] = sums
         weight = clusters.weight[nodes] + clusters.weight[node]
         mass = clusters.mass[nodes] + clusters.mass[node]
         total = clusters.total[nodes] + clusters.total[node]
         shared = np.empty(len(nodes))
+        first = self._by_postings(node, begin, shared)
+        row = np.zeros(clusters.num_columns)
+        row[columns] = sums
         work = lambda part: self._sweep(row, part, begin, weight, mass, shared)
-        parts = self._parts(begin)
-        if self._size - self._starts[begin] < _FEW_ENTRIES:
+        parts = self._parts(first) if first < self._count else []
+        if self._size - self._starts[first] < _FEW_ENTRIES:
             for part in parts:
                 work(part)
         else:
@@ -130,6 +137,23 @@ class Sweep:
         diluted = self._diluted(node, nodes, weight, mass)
         cost = own - clusters.whole(total, mass, weight) - diluted - shared
         return np.maximum(cost, 0)
+
+    def _by_postings(self, node: int, begin: int, shared: np.ndarray) -> int:
+        """Write sums for packed clusters, where that is quick; the first place left.
+
+        Clusters from a place on are those behind the node itself, which lies before it.
+        """
+        clusters, postings = self._clusters, self._postings
+        count = postings.count
+        if begin >= count:
+            return begin
+        if not postings.pays(node):
+            return begin
+        packed = self.nodes[:count]
+        weight = clusters.weight[packed] + clusters.weight[node]
+        mass = clusters.mass[packed] + clusters.mass[node]
+        shared[: count - begin] = postings.sums(node, begin, weight, mass)
+        return count
 
     def _parts(self, begin: int) -> list[tuple[int, int]]:
         """Runs of places of about `_CHUNK` entries."""
