@@ -35,6 +35,7 @@ from bregjax.smoothing._maps import CenteredMap, PseudoCount
 
 __all__ = [
     "ColumnBlocks",
+    "as_rows",
     "by_columns",
     "idle_divergence",
     "in_blocks",
@@ -96,9 +97,9 @@ def in_blocks(args: PyTree, problem: Problem) -> PyTree:
     used = np.unique(np.concatenate([table.pattern.columns for table in tables]))
     d = tables[0].shape[1]
     entropic = isinstance(_function(problem), NegativeEntropy)
-    # Weights that are known are equal here; derivatives by weights need all columns.
+    # Where weights differ, or are traced and may, so do floors, in idle columns too.
     moves = isinstance(problem.smoothing, PseudoCount) and not entropic
-    if moves and not is_concrete(problem.weights):
+    if moves and not _weigh_alike(args):
         used = np.arange(d)
     idle = np.setdiff1d(np.arange(d), used)
     if len(idle) and entropic:
@@ -109,6 +110,14 @@ def in_blocks(args: PyTree, problem: Problem) -> PyTree:
     columns = _dealt(used, d, sum(table.shape[0] for table in tables))
     convert = lambda node: _blocks(node, columns, idle) if is_rows(node) else node
     return jax.tree.map(convert, args, is_leaf=is_rows)
+
+
+def _weigh_alike(args: PyTree) -> bool:
+    """Whether the rows of all problems in a pytree are known to have one weight."""
+    is_problem = lambda node: isinstance(node, Problem)
+    nodes = jax.tree.leaves(args, is_leaf=is_problem)
+    weights = [node.weights for node in nodes if is_problem(node)]
+    return is_concrete(weights) and np.ptp(np.concatenate(weights)) == 0
 
 
 def _dealt(used: np.ndarray, d: int, num_rows: int) -> np.ndarray:
@@ -305,7 +314,7 @@ def _codes_of_entries(
                 np.asarray(smoothing.center), (problem.x.shape[1],)
             )
             smoothing = dataclasses.replace(smoothing, center=center[there, None])
-        function = jax.tree.map(_as_rows, in_columns(_function(problem), there))
+        function = jax.tree.map(as_rows, in_columns(_function(problem), there))
         codes = _codes_of_rows(function, smoothing, values, sizes)
         found.append(np.asarray(codes)[: _CHUNK - extra])
     return np.concatenate(found)
@@ -321,6 +330,6 @@ def _codes_of_rows(
     return BregmanModel(function).result(MeanState(weights, rows))
 
 
-def _as_rows(parameters: Any) -> Any:
+def as_rows(parameters: Any) -> Any:
     """Parameters of columns as those of rows of one column each."""
     return parameters[:, None] if np.ndim(parameters) == 1 else parameters

@@ -4,6 +4,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from bregjax._centers import sparse_fault
 from bregjax._checks import check_count, is_concrete
 from bregjax._columns import ColumnBlocks, by_columns
 from bregjax._evaluation import (
@@ -77,7 +78,10 @@ def dendrogram_features(
     count = check_count("num_features", num_features, len(children), "merges")
     others = new_rows(problem, rows)
     if isinstance(problem.x, SparseRows) and is_concrete((problem, children, others)):
-        return _sparse_features(problem, np.asarray(children), others, count)
+        weights: Any = np.concatenate([problem.weights, others.weights])
+        # The rows weigh 1: beside others the floors of pseudo-counts may differ.
+        if not sparse_fault(problem.smoothing, problem.family, weights):
+            return _sparse_features(problem, np.asarray(children), others, count)
     return evaluate(_features, problem, children, others, num_features=count)
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from bregjax import Problem
+from bregjax import Problem, dendrogram_features
 from bregjax.convex import BinaryEntropy, NegativeEntropy
 from bregjax.hierarchy import agglomerate, certify, cluster_cost, replay
 from bregjax.hierarchy._sparse import engine
-from bregjax.smoothing import adding, mixing
+from bregjax.smoothing import adding, mixing, pseudo_count
 
 M, D = 24, 30
 
@@ -126,3 +126,32 @@ def test_numbers_of_any_size_where_no_squares_are_taken():
     costs = agglomerate(x, family="poisson").merge_costs
     dense = agglomerate(x.toarray(), family="poisson").merge_costs
     np.testing.assert_allclose(costs, dense, rtol=1e-12)
+
+
+@pytest.mark.parametrize("family", ["multinomial", "ward"])
+def test_costs_kept_in_float32_give_the_same_tree(family, rng, monkeypatch):
+    """As of many rows: of near ties in float32 exact costs decide."""
+    x = scipy.sparse.csr_array(base(rng) * rng.uniform(0.5, 1.5, (M, D)))
+    expected = agglomerate(x, family=family, engine="sparse")
+    monkeypatch.setattr(engine, "_IN_DOUBLE", 0)
+    tree = agglomerate(x, family=family)
+    np.testing.assert_array_equal(tree.children, expected.children)
+    # Whole numbers: ties, and costs that only float32 confuses.
+    problem = Problem(scipy.sparse.csr_array(1e4 + base(rng)), family=family)
+    assert certify(problem, agglomerate(problem)).holds()
+
+
+@pytest.mark.parametrize("family", ["bernoulli", "geometric", "ward", "poisson"])
+@pytest.mark.parametrize("weight", [1.0, 2.0])
+def test_features_where_pseudo_counts_leave_rows_another_floor(family, weight, rng):
+    """Rows weigh 1: beside clusters of rows of weight 2 idle columns cost, too."""
+    x = (base(rng) > 0) * 1.0
+    x[:, -5:] = 0
+    smoothing = pseudo_count(np.full(D, 0.3), 0.5)
+    options = {"family": family, "smoothing": smoothing, "weights": np.full(M, weight)}
+    problem = Problem(scipy.sparse.csr_array(x), **options)
+    dense = Problem(x, **options)
+    tree = agglomerate(dense)
+    found = dendrogram_features(problem, tree, num_features=4)
+    expected = dendrogram_features(dense, tree, num_features=4)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)

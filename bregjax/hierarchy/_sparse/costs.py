@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bregjax._columns import as_rows
 from bregjax._problem import Problem
 from bregjax._sparse_rows import in_columns
 from bregjax._typing import Array
@@ -98,7 +99,7 @@ class SparseCosts:
             )
             function = in_columns(self._function, np.pad(columns[run], (0, extra)))
             # A row for each column: each is a point of its own.
-            function = jax.tree.map(_as_rows, function)
+            function = jax.tree.map(as_rows, function)
             yield np.asarray(_costs(function, *map(filled, states)))
 
 
@@ -109,10 +110,6 @@ def _snapped(means: np.ndarray, others: np.ndarray) -> np.ndarray:
     """
     near = np.abs(means - others) <= 4 * np.finfo(float).eps * np.abs(others)
     return np.where(near, others, means)
-
-
-def _as_rows(parameters: Any) -> Any:
-    return parameters[:, None] if np.ndim(parameters) == 1 else parameters
 
 
 @jax.jit

@@ -26,8 +26,8 @@ _IN_DOUBLE = 8192
 _NEGLIGIBLE = 1e-10
 # So many pairs of equal cost to float32, at most, are compared again by exact costs.
 _MOST_TIES = 32
-# Exact costs that may be asked for, a cluster and at least. A tree of text takes none,
-# one of 1,000 near-duplicates about 60 a cluster.
+# Exact costs that may be asked for because sweeps leave them in doubt, a cluster and at
+# least: they then take about as long as the sweeps do.
 _EXACT_PER_CLUSTER, _EXACT_AT_LEAST = 200, 10_000
 
 
@@ -56,8 +56,8 @@ class CostTable:
 
     @property
     def relative_error(self) -> float:
-        """How much of a cost may be lost in keeping it."""
-        return 1e-7 if self._costs.dtype == np.float32 else 0.0
+        """The share of a cost that is lost in keeping it, half an eps of float32."""
+        return 6e-8 if self._costs.dtype == np.float32 else 0.0
 
     def below(self, slot: int) -> np.ndarray:
         """Costs with the slots below, `[slot]`; write here to change them."""
@@ -159,7 +159,7 @@ class _Merging:
     def _offer(self, slot: int, above: np.ndarray, costs: np.ndarray) -> None:
         """Let slots above keep a slot that costs no more than what they keep."""
         own = self._nearest[above] == slot
-        costs = self._sharpened(slot, above, costs, self._least[above])
+        costs = self._sharpened(slot, above, costs, self._least[above], 0.0)
         dearer = costs > self._least[above]
         self._stale[above[own & dearer]] = True
         better = (costs < self._least[above]) | (own & ~dearer)
@@ -168,25 +168,37 @@ class _Merging:
         self._stale[chosen] = False
 
     def _sharpened(
-        self, slot: int, others: np.ndarray, costs: np.ndarray, limit: np.ndarray
+        self,
+        slot: int,
+        others: np.ndarray,
+        costs: np.ndarray,
+        limit: np.ndarray,
+        relative_error: float,
     ) -> np.ndarray:
-        """Costs of a slot with others, exact where rounding counts.
+        """Costs of a slot with others, exact where their rounding counts.
 
         That is where costs are below a limit, or above it by less than their rounding,
-        and rounding is no small share of the limit. Of costs kept in float32 theirs is.
+        and rounding is no small share of them.
+
+        Args:
+            slot: The slot.
+            others: Other slots, `[k]`.
+            costs: Costs with these, `[k]`.
+            limit: What they are compared with, `[k]`.
+            relative_error: Share of a cost that was lost in keeping it.
         """
         noise = self._clusters.noise(int(self._node[slot]), self._node[others])
-        noise = np.maximum(noise, self._table.relative_error * costs)
-        doubtful = (costs <= limit + noise) & (noise > _NEGLIGIBLE * costs)
-        if self._table.relative_error and np.all(noise <= 2e-7 * costs):
-            # Only the order of near ties can change.
-            doubtful &= np.cumsum(doubtful) <= _MOST_TIES
+        lost = relative_error * costs
+        below = costs <= limit + noise + lost
+        doubtful = below & (noise > _NEGLIGIBLE * costs)
+        self._spent += np.count_nonzero(doubtful)
+        if self._spent > _EXACT_PER_CLUSTER * len(self._node) + _EXACT_AT_LEAST:
+            raise TooNoisy
+        if relative_error:
+            doubtful[np.flatnonzero(below)[:_MOST_TIES]] = True
         places = np.flatnonzero(doubtful)
         if not len(places):
             return costs
-        self._spent += len(places)
-        if self._spent > _EXACT_PER_CLUSTER * len(self._node) + _EXACT_AT_LEAST:
-            raise TooNoisy
         node = int(self._node[slot])
         pairs = [(int(self._node[others[place]]), node) for place in places]
         costs = costs.astype(np.float64)
@@ -212,15 +224,22 @@ class _Merging:
 
     def _look_again(self, slot: int) -> None:
         """Find the least cost of a slot's pairs among those kept."""
+        others = np.flatnonzero(self._alive[:slot])
+        costs = self._table.below(slot)[others]
+        self._keep_least(slot, others, costs, self._table.relative_error)
+
+    def _keep_least(
+        self, slot: int, others: np.ndarray, costs: np.ndarray, relative_error: float
+    ) -> None:
+        """Keep the least of a slot's costs with the living slots below."""
         self._stale[slot] = False
         self._least[slot] = np.inf
-        others = np.flatnonzero(self._alive[:slot])
         if not len(others):
             return
-        costs = self._table.below(slot)[others]
         noise = self._clusters.noise(int(self._node[slot]), self._node[others])
-        limit = np.full(len(others), np.min(costs + noise))
-        costs = self._sharpened(slot, others, costs, limit)
+        limit = np.min(costs * (1 + relative_error) + noise)
+        limit = np.full(len(others), limit)
+        costs = self._sharpened(slot, others, costs, limit, relative_error)
         place = int(np.argmin(costs))
         self._least[slot], self._nearest[slot] = costs[place], others[place]
 
@@ -235,7 +254,8 @@ class _Merging:
         there = self._sweep.is_alive & (self._sweep.nodes != union)
         costs[self._slot[self._sweep.nodes[there]]] = self._sweep.costs(union)[there]
         self._table.below(high)[:] = costs[:high]
-        self._look_again(high)
+        below = np.flatnonzero(self._alive[:high])
+        self._keep_least(high, below, costs[below], 0.0)
         above = high + 1 + np.flatnonzero(self._alive[high + 1 :])
         self._table.write_above(high, above, costs[above])
         self._offer(high, above, costs[above])
