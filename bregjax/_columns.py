@@ -42,8 +42,7 @@ __all__ = [
     "sparse_codes",
 ]
 
-# Numbers in a block made dense, 8 MiB in float64: at twice or half as many the costs of
-# 1,192 documents of 16,693 words take the same time.
+# Numbers in a block made dense, 8 MiB in float64.
 _BLOCK_ENTRIES = 2**20
 
 

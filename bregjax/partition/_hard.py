@@ -15,8 +15,7 @@ from bregjax._progress import progress_shown
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
-from bregjax.hierarchy._cut_states import Clusters
-from bregjax.partition._mixture import check_known, counted, log_likelihood_of
+from bregjax.partition._mixture import Fitted, check_known, counted
 from bregjax.partition._points import (
     Points,
     assignment_costs,
@@ -36,7 +35,7 @@ _RISE = 1e-6
 
 @register_pytree
 @dataclass(frozen=True, repr=False)
-class HardClustering:
+class HardClustering(Fitted):
     """A partition of the rows of a problem.
 
     Attributes:
@@ -67,21 +66,6 @@ class HardClustering:
     objective: Array
     result: Result = jax.tree.static()
 
-    @property
-    def num_clusters(self) -> int:
-        """The number k of clusters."""
-        return self.weights.shape[0]
-
-    @property
-    def num_steps(self) -> int:
-        """How often rows were assigned anew."""
-        return self.objective.shape[0] - 1
-
-    @property
-    def shares(self) -> Array:
-        """Mixing weights π_k = W_k / W, `[k]`."""
-        return self.weights / self.weights.sum()
-
     def assign(self, rows: DataLike | None = None) -> np.ndarray:
         """Assign rows to the clusters under which they cost least, `[r]` in int32.
 
@@ -106,33 +90,6 @@ class HardClustering:
         with working((others, self.states)) as (others, states):
             costs = assignment_costs(points_of(others, name="rows"), states)
             return np.asarray(_cheapest(costs))[: others.num_points]
-
-    def log_likelihood(self, rows: DataLike | None = None) -> Array:
-        """Log-likelihood of rows under the mixture that the clusters stand for.
-
-            Σ_rows log Σ_k π_k p(x; τ_k),   π_k = W_k / W
-
-        as `held_out_log_likelihood` has it for a cut: rows are not smoothed.
-
-        Args:
-            rows: Rows of the same kind, `[r, d]`, of weight 1 each; those of the
-                problem with their weights if None.
-
-        Returns:
-            Scalar, in nats; −inf if a row has no likelihood.
-
-        Raises:
-            ValueError: If `rows` do not fit.
-
-        Examples:
-            >>> import bregjax as bj
-            >>> problem = bj.Problem([[0.0], [1.0], [5.0]], family="ward")
-            >>> found = bj.hard_clustering(problem, init=[0, 0, 1])
-            >>> print(found.log_likelihood([[0.4]]))
-            -1.3294
-        """
-        clusters = Clusters(self.states, self.weights)
-        return log_likelihood_of(self.problem, clusters, rows)
 
     def __repr__(self) -> str:
         """The outcome, in a line."""

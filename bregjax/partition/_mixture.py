@@ -9,22 +9,72 @@ import numpy as np
 from bregjax._checks import is_concrete
 from bregjax._evaluation import working
 from bregjax._problem import Problem, new_rows
-from bregjax._typing import Array, DataLike
+from bregjax._typing import Array, DataLike, PyTree, TableLike
 from bregjax.hierarchy._cut_densities import row_log_likelihoods, row_shares
 from bregjax.hierarchy._cut_states import Clusters
 
-__all__ = ["check_known", "counted", "log_likelihood_of", "shares_of_rows"]
+__all__ = ["Fitted", "check_known", "counted", "shares_of_rows"]
 
 
-def log_likelihood_of(
-    problem: Problem, clusters: Clusters, rows: DataLike | None
-) -> Array:
-    """Σ_rows w log Σ_k π_k p(x; τ_k), scalar; rows of the problem if None."""
-    others = problem if rows is None else new_rows(problem, rows)
-    with working((others, clusters)) as (others, clusters):
-        each = row_log_likelihoods(others.family, clusters, others.x)
-        total = jnp.sum(others.weights * each)
-        return cast(Array, np.asarray(total)[()]) if is_concrete(total) else total
+class Fitted:
+    """What hard and soft clusterings of a problem have in common.
+
+    Attributes:
+        problem: What was clustered.
+        weights: Weights W_k of the clusters, `[k]`.
+        states: The clusters in the form of the family's cluster model, `[k, ...]`.
+        objective: Of the start and after each step, `[num_steps + 1]`.
+    """
+
+    problem: Problem
+    weights: Array
+    states: PyTree
+    objective: Array
+
+    @property
+    def num_clusters(self) -> int:
+        """The number k of clusters."""
+        return self.weights.shape[0]
+
+    @property
+    def num_steps(self) -> int:
+        """How often the clusters were fitted again."""
+        return self.objective.shape[0] - 1
+
+    @property
+    def shares(self) -> Array:
+        """Mixing weights π_k = W_k / W, `[k]`, which add up to 1."""
+        return self.weights / self.weights.sum()
+
+    def log_likelihood(self, rows: TableLike | None = None) -> Array:
+        """Log-likelihood of rows under the mixture: Σ_rows log Σ_k π_k p(x; τ_k).
+
+        As `held_out_log_likelihood` has it for a cut: rows are not smoothed.
+
+        Args:
+            rows: Rows of the same kind, `[r, d]`, of weight 1 each; those of the
+                problem with their weights if None.
+
+        Returns:
+            Scalar, in nats; −inf if a row has no likelihood. The densities of a convex
+            function lack a term that is x's alone.
+
+        Raises:
+            ValueError: If `rows` do not fit.
+
+        Examples:
+            >>> import bregjax as bj
+            >>> problem = bj.Problem([[0.0], [1.0], [5.0]], family="ward")
+            >>> found = bj.hard_clustering(problem, init=[0, 0, 1])
+            >>> print(found.log_likelihood([[0.4]]))
+            -1.3294
+        """
+        clusters = Clusters(self.states, self.weights)
+        others = self.problem if rows is None else new_rows(self.problem, rows)
+        with working((others, clusters)) as (others, clusters):
+            each = row_log_likelihoods(others.family, clusters, others.x)
+            total = jnp.sum(others.weights * each)
+            return cast(Array, np.asarray(total)[()]) if is_concrete(total) else total
 
 
 def shares_of_rows(

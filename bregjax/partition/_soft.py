@@ -17,9 +17,9 @@ from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 from bregjax.hierarchy._cut_states import Clusters
 from bregjax.partition._mixture import (
+    Fitted,
     check_known,
     counted,
-    log_likelihood_of,
     shares_of_rows,
 )
 from bregjax.partition._points import (
@@ -41,7 +41,7 @@ _ROUNDINGS = 64
 
 @register_pytree
 @dataclass(frozen=True, repr=False)
-class SoftClustering:
+class SoftClustering(Fitted):
     """A mixture fitted to the rows of a problem.
 
     Attributes:
@@ -72,21 +72,6 @@ class SoftClustering:
     states: PyTree
     objective: Array
     result: Result = jax.tree.static()
-
-    @property
-    def num_clusters(self) -> int:
-        """The number k of clusters."""
-        return self.weights.shape[0]
-
-    @property
-    def num_steps(self) -> int:
-        """How often the mixture was fitted again."""
-        return self.objective.shape[0] - 1
-
-    @property
-    def shares(self) -> Array:
-        """Mixing weights π_k, `[k]`, which add up to 1."""
-        return self.weights / self.weights.sum()
 
     @property
     def labels(self) -> Array:
@@ -120,32 +105,6 @@ class SoftClustering:
         """
         clusters = Clusters(self.states, self.weights)
         return shares_of_rows(self.problem, clusters, rows)
-
-    def log_likelihood(self, rows: DataLike | None = None) -> Array:
-        """Log-likelihood of rows under the mixture: Σ_rows log Σ_k π_k p(x; τ_k).
-
-        As `held_out_log_likelihood` has it for a cut: rows are not smoothed.
-
-        Args:
-            rows: Rows of the same kind, `[r, d]`, of weight 1 each; those of the
-                problem with their weights if None.
-
-        Returns:
-            Scalar, in nats; −inf if a row has no likelihood. The densities of a convex
-            function lack a term that is x's alone.
-
-        Raises:
-            ValueError: If `rows` do not fit.
-
-        Examples:
-            >>> import bregjax as bj
-            >>> problem = bj.Problem([[0.0], [1.0], [9.0]], family="ward")
-            >>> found = bj.soft_clustering(problem, init=[0, 0, 1])
-            >>> print(found.log_likelihood(), found.log_likelihood([[0.5]]))
-            -4.9163 -1.3244
-        """
-        clusters = Clusters(self.states, self.weights)
-        return log_likelihood_of(self.problem, clusters, rows)
 
     def __repr__(self) -> str:
         """The outcome, in a line."""

@@ -23,7 +23,7 @@ _GIB = 2**30
 _SHARE = 0.8
 
 # Dense rows of so many columns go by their entries where costs have logarithms: at 100
-# columns that takes a quarter of the time of other engines, at 30 as long.
+# columns that took a quarter of the time of other engines, at 30 twice as long.
 _MANY_COLUMNS = 100
 # Of dense rows costs of all pairs may take so much; 14,000 rows.
 _MOST_BYTES = 2**29

@@ -23,8 +23,8 @@ from bregjax.hierarchy._sparse.clusters import SparseClusters
 
 __all__ = ["Postings"]
 
-# An entry of a column takes as long as so many in a sweep, and what the sums of D of
-# all entries take, if they are not kept, as this share of a sweep.
+# Rough, by the passes over arrays that each takes: an entry of a column costs as much
+# as so many in a sweep; the sums P_y, if they are not kept, this share of a sweep.
 _SLOWER, _OWN_SHARE = 3.0, 0.7
 # Sums P_y for so many weights and floors, at most, are kept.
 _KEPT = 64

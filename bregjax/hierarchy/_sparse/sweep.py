@@ -26,17 +26,16 @@ from bregjax.hierarchy._sparse.postings import Postings
 __all__ = ["Sweep"]
 
 # Entries that are worked on at a time, so that what is computed of them stays in a
-# core's cache: at twice or half as many a sweep takes the same time, at 2²⁰ a tenth
-# more.
+# core's cache: an entry took 4.8 ns, and 5.5 at 2¹⁴, 5.0 at 2¹⁸, 5.4 all at once.
 _CHUNK = 2**16
 # Entries from which on a second thread pays.
 _FEW_ENTRIES = 2**17
-# The share of a sweep's clusters that may be dead before all is packed again: at half
-# as much packing takes as long as is saved.
+# The share of a sweep's clusters that may be dead before all is packed again.
 _DEAD = 1 / 8
 # So many weights of others, at most, are gone through one by one.
 _FEW_WEIGHTS = 32
-# Chebyshev's polynomials between powers of this ratio; a degree of 27 leaves 1e-14.
+# Chebyshev's polynomials between powers of this ratio. The nearest singularity, at ±π i
+# from an interval of length log 50, leaves an error of about 3.5⁻²⁸.
 _RATIO, _DEGREE = 50.0, 27
 
 
