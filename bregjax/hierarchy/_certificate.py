@@ -101,7 +101,8 @@ def certify(
     (compared with one that merges neighbours).
 
     Time: m² bounds, and O(m) costs if the tree is right or nearly; of a sample of s
-    nodes s m / 2 costs. Memory: O(m n).
+    nodes s m / 2 costs. Memory: O(m n). Of sparse rows the costs of all pairs that
+    coexist, sample or not, as the engine computes them.
 
     Args:
         problem: Data, family, smoothing and weights that the tree was made of.

@@ -8,8 +8,7 @@ import numpy as np
 from bregjax._problem import Problem
 from bregjax._sparse_rows import SparseRows, in_columns
 from bregjax.clusters._excess import Excess, excess_of
-from bregjax.smoothing import StatisticMap
-from bregjax.smoothing._maps import Adding, Mixing, PseudoCount
+from bregjax.smoothing._maps import Mixing, PseudoCount
 
 __all__ = ["Entries", "SparseClusters"]
 
@@ -68,7 +67,7 @@ class SparseClusters:
         """Take the rows of a problem of known values."""
         table: Any = problem.x
         rows: SparseRows = problem.family.sparse_statistics(table)
-        floors = floors_of(
+        floors = _floors_of(
             problem.smoothing, np.asarray(problem.weights), rows.shape[1]
         )
         m, starts = problem.num_points, rows.pattern.starts
@@ -182,21 +181,10 @@ def merged(
     return ascending[is_new], (place[: len(first)], place[len(first) :])
 
 
-def floors_of(
-    smoothing: StatisticMap | None, weights: np.ndarray, num_columns: int
-) -> _Floors:
-    """What a smoothing map does to rows of these weights.
-
-    Raises:
-        TypeError: If it is of no kind known here.
-    """
+def _floors_of(smoothing: Any, weights: np.ndarray, num_columns: int) -> _Floors:
+    """What mixing, adding or pseudo-counts do to rows; problems have no other maps."""
     if smoothing is None:
         return _Floors(weights, np.zeros(len(weights)), weights, None)
-    if not isinstance(smoothing, Adding | Mixing | PseudoCount):
-        raise TypeError(
-            f"`smoothing` of sparse rows must be mixing, adding or pseudo_count; got "
-            f"{smoothing!r}."
-        )
     center = np.broadcast_to(np.asarray(smoothing.center, float), (num_columns,))
     if isinstance(smoothing, PseudoCount):
         mass = np.full(len(weights), float(smoothing.count))
