@@ -40,6 +40,7 @@ __all__ = [
     "idle_divergence",
     "in_blocks",
     "sparse_codes",
+    "undivided",
 ]
 
 # Numbers in a block made dense, 8 MiB in float64.
@@ -177,38 +178,77 @@ def by_columns(
     """
     if not isinstance(problem.x, ColumnBlocks):
         return stage(problem, *others)
-    given: list[Any] = [problem, *others]
-    rows: list[Any] = [x.x if isinstance(x, Problem) else x for x in (problem, *others)]
-    tables: list[ColumnBlocks]
-    tables = [problem.family.sparse_statistics(x) for x in rows]
-    function, center = _function(problem), _center(problem)
+    blocks, dense = _split(problem, *others)
 
     @jax.checkpoint
-    def part(block: tuple[Array, ...]) -> PyTree:
-        columns, *entries = block
-        model = FunctionGeometry(in_columns(function, columns))
-        smoothing: Any = problem.smoothing
-        if center is not None:
-            smoothing = dataclasses.replace(smoothing, center=center[columns])
-        dense = []
-        for k, other in enumerate(given):
-            values, row, place = entries[3 * k : 3 * k + 3]
-            x = jnp.zeros((tables[k].shape[0], columns.shape[0]), values.dtype)
-            x = x.at[row, place].add(values)
-            if isinstance(other, Problem):
-                x = unchecked(other, x=x, family=model, smoothing=smoothing)
-            dense.append(x)
-        return stage(*dense)
+    def part(block: list[Array]) -> PyTree:
+        return stage(*dense(block))
 
-    blocks = [problem.x.columns]
-    for table in tables:
-        blocks += [table.values, table.rows, table.places]
     first = jax.tree.map(lambda leaf: leaf[0], blocks)
     total = jax.tree.map(
         lambda like: jnp.zeros(like.shape, like.dtype), jax.eval_shape(part, first)
     )
     add = lambda total, block: (jax.tree.map(jnp.add, total, part(block)), None)
     return jax.lax.scan(add, total, blocks)[0]
+
+
+def undivided(problem: Problem) -> Problem:
+    """The dense problem of all columns that count, for what is no sum over columns.
+
+    Memory goes with rows times columns. Of a problem of dense rows that problem.
+    """
+    if not isinstance(problem.x, ColumnBlocks):
+        return problem
+    rows: ColumnBlocks = problem.x
+    blocks, width = rows.columns.shape
+    flat = lambda array: array.reshape(1, -1)
+    places = rows.places + width * jnp.arange(blocks)[:, None]
+    one = ColumnBlocks(
+        values=flat(rows.values),
+        rows=flat(rows.rows),
+        places=flat(places),
+        columns=flat(rows.columns),
+        idle=rows.idle,
+        shape=rows.shape,
+    )
+    block, dense = _split(unchecked(problem, x=one))
+    return dense([leaf[0] for leaf in block])[0]
+
+
+def _split(
+    *given: Problem | Array,
+) -> tuple[list[Array], Callable[[list[Array]], list[Any]]]:
+    """Arrays of all blocks, and what makes dense problems and rows of one of them.
+
+    Args:
+        *given: Problems and rows in blocks, a problem first.
+    """
+    problem: Any = given[0]
+    tables: list[ColumnBlocks]
+    rows: list[Any] = [each.x if isinstance(each, Problem) else each for each in given]
+    tables = [problem.family.sparse_statistics(each) for each in rows]
+    function, center = _function(problem), _center(problem)
+
+    def dense(block: list[Array]) -> list[Any]:
+        columns, *entries = block
+        model = FunctionGeometry(in_columns(function, columns))
+        smoothing: Any = problem.smoothing
+        if center is not None:
+            smoothing = dataclasses.replace(smoothing, center=center[columns])
+        found = []
+        for k, each in enumerate(given):
+            values, row, place = entries[3 * k : 3 * k + 3]
+            x = jnp.zeros((tables[k].shape[0], columns.shape[0]), values.dtype)
+            x = x.at[row, place].add(values)
+            if isinstance(each, Problem):
+                x = unchecked(each, x=x, family=model, smoothing=smoothing)
+            found.append(x)
+        return found
+
+    blocks = [problem.x.columns]
+    for table in tables:
+        blocks += [table.values, table.rows, table.places]
+    return blocks, dense
 
 
 def idle_divergence(problem: Problem) -> Array:

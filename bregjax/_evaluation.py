@@ -4,7 +4,7 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ import numpy as np
 
 from bregjax._checks import float_array, is_concrete, known_values, works_in_double
 from bregjax._columns import in_blocks, sparse_codes
-from bregjax._inputs import dense_remedy, range_fault, size_in_words
+from bregjax._inputs import range_fault
 from bregjax._problem import Problem, unchecked
 from bregjax._result import Result
 from bregjax._sparse_rows import SparseRows, equal_sparse_rows
@@ -31,7 +31,6 @@ __all__ = [
     "evaluate",
     "leaf_codes",
     "padded",
-    "refuse_sparse",
     "smoothed_statistics",
     "working",
     "working_copy",
@@ -187,17 +186,6 @@ def equal_rows(problem: Problem) -> np.ndarray:
     _, first, label = np.unique(hashes, return_index=True, return_inverse=True)
     same = np.all(table == table[first[label]], axis=1)
     return np.where(same, label, len(first) + np.arange(len(table)))
-
-
-def refuse_sparse(name: str, problem: Problem) -> None:
-    """Raise TypeError if a function that needs dense rows is given sparse ones."""
-    table: Any = problem.x
-    if isinstance(table, SparseRows):
-        raise TypeError(
-            f"`{name}` needs dense rows; got a problem of a sparse table of "
-            f"{size_in_words(table)}. Make it of x.toarray(): "
-            f"{dense_remedy('x', table)}"
-        )
 
 
 def check_leaves(

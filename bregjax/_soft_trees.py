@@ -3,20 +3,23 @@
 import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import logsumexp
 
 from bregjax._checks import as_key, float_array, is_concrete
+from bregjax._columns import by_columns, undivided
 from bregjax._evaluation import (
     build_leaves,
     check_costs,
     evaluate,
-    refuse_sparse,
     working,
 )
 from bregjax._problem import Problem, check_problem
+from bregjax._sparse_rows import SparseRows
 from bregjax._typing import Array, ArrayLike, DataLike
 from bregjax.clusters import ClusterModel
 from bregjax.hierarchy import Dendrogram
@@ -46,7 +49,8 @@ def sample_tree(
     log-probability has, in the data, the weights, T and the leaves of family and
     smoothing.
 
-    O(m³) time and O(m²) memory: for a few hundred points.
+    O(m³) time and O(m²) memory: for a few hundred points. Sparse rows are made dense in
+    the columns that they use.
 
     Args:
         problem: Data, family, smoothing and weights.
@@ -68,7 +72,6 @@ def sample_tree(
         [0.25 6.75] 0.0
     """
     problem = check_problem(problem)
-    refuse_sparse("sample_tree", problem)
     _check_temperature(temperature)
     per_pair = _check_memory("sample_tree", problem)
     # As numbers, which do not depend on the kind of the key.
@@ -119,7 +122,6 @@ def sequence_log_prob(
         [0.564 0.17 0.266]
     """
     problem = check_problem(problem)
-    refuse_sparse("sequence_log_prob", problem)
     _check_temperature(temperature)
     _check_memory("sequence_log_prob", problem)
     children = children_of(tree, problem.num_points)
@@ -215,7 +217,13 @@ def _check_memory(name: str, problem: Problem) -> int:
     """
     # (2m)² costs, which pairs are there, and their scores, for the log-probability.
     with working(problem):
-        per_pair = 4 * (2 * jnp.result_type(float).itemsize + 1)
+        size = jnp.result_type(float).itemsize
+        per_pair = 4 * (2 * size + 1)
+    rows: Any = problem.x
+    if isinstance(rows, SparseRows):
+        # And the columns in use, dense: as they are, as leaves and as states.
+        used = len(np.unique(rows.pattern.columns))
+        per_pair += -(-3 * size * used // problem.num_points)
     _check_fits(name, per_pair, problem.num_points)
     return per_pair
 
@@ -250,7 +258,8 @@ def _check_fits(name: str, per_pair: int, num_points: int) -> None:
 
 def _drawn(problem: Problem, seed: Array, temperature: Array) -> Array:
     key = jax.random.wrap_key_data(seed, impl="threefry2x32")
-    fixed = jax.lax.stop_gradient((*build_leaves(problem), temperature))
+    leaves = build_leaves(undivided(problem))
+    fixed = jax.lax.stop_gradient((*leaves, temperature))
     return _draw(*fixed, key)
 
 
@@ -294,11 +303,8 @@ def _log_prob(problem: Problem, children: Array, temperature: Array) -> Array:
     m = problem.num_points
     if m == 1:
         return jnp.zeros(())
-    model, leaves = build_leaves(problem)
-    nodes = node_states(model, leaves, children, m)
+    costs = by_columns(lambda part: _costs_of_nodes(part, children), problem)
     number = jnp.arange(2 * m - 1)
-    entries = (2 * m - 1) * model.pair_size(take(leaves, slice(1)))
-    costs = map_rows(functools.partial(_costs_to_all, model, nodes), nodes, entries)
     # A node is there from the step after it was made to the one that takes it up.
     born = jnp.maximum(number - m + 1, 0)
     merged = jnp.full_like(number, m - 1).at[children].set(number[: m - 1, None])
@@ -314,3 +320,12 @@ def _log_prob(problem: Problem, children: Array, temperature: Array) -> Array:
     pairs = jnp.sort(children, axis=1)
     total = jnp.zeros((), costs.dtype)
     return jax.lax.scan(step, total, (jnp.arange(m - 1), pairs))[0]
+
+
+def _costs_of_nodes(problem: Problem, children: Array) -> Array:
+    """Merge costs of all pairs of nodes of a tree, `[2m − 1, 2m − 1]`."""
+    m = problem.num_points
+    model, leaves = build_leaves(problem)
+    nodes = node_states(model, leaves, children, m)
+    entries = (2 * m - 1) * model.pair_size(take(leaves, slice(1)))
+    return map_rows(functools.partial(_costs_to_all, model, nodes), nodes, entries)

@@ -15,14 +15,9 @@ from bregjax._progress import progress_shown
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
+from bregjax.partition._base import Points
 from bregjax.partition._mixture import Fitted, check_known, counted
-from bregjax.partition._points import (
-    Points,
-    assignment_costs,
-    checked_on_host,
-    points_of,
-    unions_of,
-)
+from bregjax.partition._points import checked_on_host, points_of
 from bregjax.partition._starts import Start, starting_labels
 
 __all__ = ["HardClustering", "hard_clustering"]
@@ -88,7 +83,7 @@ class HardClustering(Fitted):
         """
         others = self.problem if rows is None else new_rows(self.problem, rows)
         with working((others, self.states)) as (others, states):
-            costs = assignment_costs(points_of(others, name="rows"), states)
+            costs = points_of(others, name="rows").costs(states)
             return np.asarray(_cheapest(costs))[: others.num_points]
 
     def __repr__(self) -> str:
@@ -182,7 +177,7 @@ def hard_clustering(
         best = _Partition.of(points, np.pad(labels, padding), count)
         trace, result = [best.value], Result.STEP_LIMIT
         for step in range(max_steps):
-            labels, moved = _reassigned(points, best.costs, best.labels)
+            labels, moved = _reassigned(points.weights, best.costs, best.labels)
             if not moved:
                 result = Result.CONVERGED
                 break
@@ -197,7 +192,9 @@ def hard_clustering(
             trace.append(best.value)
             if report:
                 report(step + 1)
-        weights, costs = _sums(points, best.labels, best.costs, num_clusters=count)
+        weights, costs = _sums(
+            points.weights, best.labels, best.costs, num_clusters=count
+        )
         known = jax.tree.map(np.asarray, (best.labels, weights, costs, best.states))
         labels, weights, costs, states = known
         return HardClustering(
@@ -231,24 +228,24 @@ class _Partition:
     def of(
         cls, points: Points, labels: Array | np.ndarray, num_clusters: int
     ) -> "_Partition":
-        members = _members(points, labels, num_clusters=num_clusters)
-        states = unions_of(points, members)
-        costs = assignment_costs(points, states)
-        value = float(_value(points, labels, costs))
+        weights = points.smoothed_weights
+        states = points.unions(_members(weights, labels, num_clusters=num_clusters))
+        costs = points.costs(states)
+        value = float(_value(points.weights, labels, costs))
         check_known(value)
         return cls(jnp.asarray(labels), states, costs, value)
 
 
 @functools.partial(jax.jit, static_argnames="num_clusters")
-def _members(points: Points, labels: Array, *, num_clusters: int) -> Array:
+def _members(weights: Array, labels: Array, *, num_clusters: int) -> Array:
     """The weight of each point in each cluster, `[k, p]`."""
     own = labels[None] == jnp.arange(num_clusters)[:, None]
-    return jnp.where(own, points.smoothed_weights[None], 0)
+    return jnp.where(own, weights[None], 0)
 
 
 @jax.jit
-def _value(points: Points, labels: Array, costs: Array) -> Array:
-    return jnp.sum(jnp.where(points.weights > 0, _own(costs, labels), 0))
+def _value(weights: Array, labels: Array, costs: Array) -> Array:
+    return jnp.sum(jnp.where(weights > 0, _own(costs, labels), 0))
 
 
 def _own(costs: Array, labels: Array) -> Array:
@@ -264,9 +261,9 @@ def _cheapest(costs: Array) -> Array:
 
 
 @jax.jit
-def _reassigned(points: Points, costs: Array, labels: Array) -> tuple[Array, Array]:
+def _reassigned(weights: Array, costs: Array, labels: Array) -> tuple[Array, Array]:
     """Each point where it costs least, no cluster empty; and how many points moved."""
-    there = points.weights > 0
+    there = weights > 0
     best = _cheapest(costs)
     cheaper = there & (_own(costs, best) < _own(costs, labels))
     new = jnp.where(cheaper, best, labels)
@@ -289,10 +286,10 @@ def _reassigned(points: Points, costs: Array, labels: Array) -> tuple[Array, Arr
 
 @functools.partial(jax.jit, static_argnames="num_clusters")
 def _sums(
-    points: Points, labels: Array, costs: Array, *, num_clusters: int
+    weights: Array, labels: Array, costs: Array, *, num_clusters: int
 ) -> tuple[Array, Array]:
     """The weight and the cost of each cluster, `[k]` and `[k]`."""
-    there = points.weights > 0
+    there = weights > 0
     own = jnp.where(there, _own(costs, labels), 0)
     total = lambda values: jnp.zeros(num_clusters, values.dtype).at[labels].add(values)
-    return total(points.weights), total(own)
+    return total(weights), total(own)

@@ -9,9 +9,16 @@ import numpy as np
 from bregjax._checks import is_concrete
 from bregjax._evaluation import working
 from bregjax._problem import Problem, new_rows
+from bregjax._sparse_rows import SparseRows
 from bregjax._typing import Array, DataLike, PyTree, TableLike
-from bregjax.hierarchy._cut_densities import row_log_likelihoods, row_shares
+from bregjax.hierarchy._cut_densities import (
+    log_likelihoods_by_density,
+    row_log_likelihoods,
+    row_shares,
+    shares_by_density,
+)
 from bregjax.hierarchy._cut_states import Clusters
+from bregjax.partition._sparse_points import log_densities
 
 __all__ = ["Fitted", "check_known", "counted", "shares_of_rows"]
 
@@ -72,7 +79,11 @@ class Fitted:
         clusters = Clusters(self.states, self.weights)
         others = self.problem if rows is None else new_rows(self.problem, rows)
         with working((others, clusters)) as (others, clusters):
-            each = row_log_likelihoods(others.family, clusters, others.x)
+            if isinstance(others.x, SparseRows):
+                densities = _known_densities("log_likelihood", others, clusters)
+                each = log_likelihoods_by_density(densities, clusters.weights)
+            else:
+                each = row_log_likelihoods(others.family, clusters, others.x)
             total = jnp.sum(others.weights * each)
             return cast(Array, np.asarray(total)[()]) if is_concrete(total) else total
 
@@ -83,8 +94,27 @@ def shares_of_rows(
     """The posterior shares of clusters for each row, `[r, k]`."""
     others = problem if rows is None else new_rows(problem, rows)
     with working((others, clusters)) as (others, clusters):
-        shares = row_shares(others.family, clusters, others.x, 1.0)
+        if isinstance(others.x, SparseRows):
+            densities = _known_densities("assign", others, clusters)
+            shares = shares_by_density(densities, clusters.weights, 1.0)
+        else:
+            shares = row_shares(others.family, clusters, others.x, 1.0)
         return cast(Array, np.asarray(shares)) if is_concrete(shares) else shares
+
+
+def _known_densities(name: str, rows: Problem, clusters: Clusters) -> np.ndarray:
+    """Log-densities of sparse rows under clusters, `[r, k]`.
+
+    Raises:
+        TypeError: Under `jit` or another transformation.
+    """
+    if not is_concrete((rows, clusters)):
+        raise TypeError(
+            f"`{name}` takes sparse rows on the host: call it outside jit, grad and "
+            "vmap; `held_out_log_likelihood` and `soft_assignments` of a tree "
+            "differentiate."
+        )
+    return log_densities(rows, clusters.states)
 
 
 def counted(number: int, noun: str) -> str:

@@ -4,11 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax._typing import Array, PyTree
-from bregjax.hierarchy._blocks import map_rows
-from bregjax.hierarchy._search import take
-from bregjax.hierarchy._steps import costs_to_clusters
-from bregjax.partition._points import Points
+from bregjax._typing import Array
+from bregjax.partition._base import Points
 
 __all__ = ["labels_of_seeds"]
 
@@ -52,30 +49,11 @@ def labels_of_seeds(
         seed = int(rng.choice(num_points, p=chances / np.sum(chances)))
         free[seed] = False
         seeds.append(seed)
-        costs = _costs_to(points, seed)[:num_points]
+        costs = points.merge_costs(seed)[:num_points]
+        costs = np.where(np.isfinite(costs), costs, _UNKNOWN)
         nearer = costs < least
         labels = np.where(nearer, number, labels).astype(np.int32)
         least = np.where(nearer, costs, least)
     # Of equal rows that are seeds each keeps its own cluster.
     labels[seeds] = np.arange(num_clusters)
     return labels, num_clusters
-
-
-def _costs_to(points: Points, seed: int) -> np.ndarray:
-    """Costs of merging each row with one row, very large where they are not known."""
-    cluster = take(points.leaves, slice(seed, seed + 1))
-    if points.model.solves:
-        costs = costs_to_clusters(points.model, points.leaves, cluster)[:, 0]
-    else:
-        costs = _search_costs(points, cluster)
-    costs = np.asarray(costs, np.float64)
-    return np.where(np.isfinite(costs), costs, _UNKNOWN)
-
-
-@jax.jit
-def _search_costs(points: Points, cluster: PyTree) -> Array:
-    """Costs as engines search with them: seeds are drawn, and need no more digits."""
-    model = points.model
-    cost = lambda leaf: model.cross_cost(cluster, take(leaf, None))[0, 0]
-    size = model.pair_size(cluster)
-    return map_rows(cost, points.leaves, size)

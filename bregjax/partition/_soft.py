@@ -16,19 +16,14 @@ from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 from bregjax.hierarchy._cut_states import Clusters
+from bregjax.partition._base import Points
 from bregjax.partition._mixture import (
     Fitted,
     check_known,
     counted,
     shares_of_rows,
 )
-from bregjax.partition._points import (
-    Points,
-    assignment_costs,
-    checked_on_host,
-    points_of,
-    unions_of,
-)
+from bregjax.partition._points import checked_on_host, points_of
 from bregjax.partition._starts import Start, starting_shares
 
 __all__ = ["SoftClustering", "soft_clustering"]
@@ -283,28 +278,31 @@ class _Mixture:
             before: States that a cluster without responsibilities keeps; None where
                 there is no such cluster.
         """
-        weights, members, there = _members(points, shares)
-        states = unions_of(points, members)
+        weights, members, there = _members(
+            points.weights, points.smoothed_weights, shares
+        )
+        states = points.unions(members)
         if before is not None:
             states = _kept(states, before, there)
-        costs = assignment_costs(points, states)
-        responsibilities, value = _responsibilities(points, costs, weights)
+        costs = points.costs(states)
+        responsibilities, value = _responsibilities(points.weights, costs, weights)
         value = float(value)
         check_known(value)
         return cls(weights, states, responsibilities, value)
 
 
 @jax.jit
-def _members(points: Points, shares: Array) -> tuple[Array, Array, Array]:
+def _members(
+    weights: Array, smoothed_weights: Array, shares: Array
+) -> tuple[Array, Array, Array]:
     """W π `[k]`, weights of points in clusters `[k, p]`, and which clusters have any.
 
     A cluster that has none gets all points, so that its average is a number.
     """
-    weights = jnp.sum(points.weights[:, None] * shares, axis=0)
-    members = points.smoothed_weights[:, None] * shares
+    members = smoothed_weights[:, None] * shares
     there = jnp.sum(members, axis=0) > 0
-    members = jnp.where(there[None], members, points.smoothed_weights[:, None])
-    return weights, members.T, there
+    members = jnp.where(there[None], members, smoothed_weights[:, None])
+    return jnp.sum(weights[:, None] * shares, axis=0), members.T, there
 
 
 @jax.jit
@@ -319,15 +317,19 @@ def _kept(states: PyTree, before: PyTree, there: Array) -> PyTree:
 
 
 @jax.jit
-def _responsibilities(
-    points: Points, costs: Array, weights: Array
-) -> tuple[Array, Array]:
-    """Responsibilities `[p, k]` of a mixture, and its objective F."""
-    log_share = jnp.log(weights) - jnp.log(jnp.sum(weights))
-    there = points.weights > 0
-    weight = jnp.where(there, points.weights, 1)
+def _responsibilities(weights: Array, costs: Array, sums: Array) -> tuple[Array, Array]:
+    """Responsibilities `[p, k]` of a mixture, and its objective F.
+
+    Args:
+        weights: Of the points, `[p]`, 0 for those that fill up.
+        costs: Of points under clusters, `[p, k]`.
+        sums: W π of the mixture, `[k]`.
+    """
+    log_share = jnp.log(sums) - jnp.log(jnp.sum(sums))
+    there = weights > 0
+    weight = jnp.where(there, weights, 1)
     costs = jnp.where(there[:, None], costs, 0)
     scores = log_share[None] - costs / weight[:, None]
     values = jax.vmap(log_total)(scores)
-    value = jnp.sum(jnp.where(there, points.weights * values, 0))
+    value = jnp.sum(jnp.where(there, weights * values, 0))
     return jax.vmap(shares_of)(scores), value

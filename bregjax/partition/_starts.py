@@ -10,7 +10,7 @@ from bregjax._typing import ArrayLike, DataLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._provenance import check_same_problem
 from bregjax.hierarchy._tree_costs import children_of
-from bregjax.partition._points import Points
+from bregjax.partition._base import Points
 from bregjax.partition._seeding import labels_of_seeds
 
 __all__ = ["Seeding", "Start", "starting_labels", "starting_shares"]

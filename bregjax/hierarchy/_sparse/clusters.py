@@ -10,7 +10,7 @@ from bregjax._sparse_rows import SparseRows, in_columns
 from bregjax.clusters._excess import Excess, excess_of
 from bregjax.smoothing._maps import Mixing, PseudoCount
 
-__all__ = ["Entries", "SparseClusters"]
+__all__ = ["Entries", "Floors", "SparseClusters", "floors_of", "merged"]
 
 # Rounding of the costs of a sweep, as a multiple of eps times what is added up: sums of
 # thousands of terms, whose errors grow like the root of their number.
@@ -30,7 +30,7 @@ class Entries(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Floors:
+class Floors:
     """What smoothing makes of rows: entries times `scale`, and a floor ζ g a row.
 
     Attributes:
@@ -67,7 +67,7 @@ class SparseClusters:
         """Take the rows of a problem of known values."""
         table: Any = problem.x
         rows: SparseRows = problem.family.sparse_statistics(table)
-        floors = _floors_of(
+        floors = floors_of(
             problem.smoothing, np.asarray(problem.weights), rows.shape[1]
         )
         m, starts = problem.num_points, rows.pattern.starts
@@ -181,17 +181,17 @@ def merged(
     return ascending[is_new], (place[: len(first)], place[len(first) :])
 
 
-def _floors_of(smoothing: Any, weights: np.ndarray, num_columns: int) -> _Floors:
+def floors_of(smoothing: Any, weights: np.ndarray, num_columns: int) -> Floors:
     """What mixing, adding or pseudo-counts do to rows; problems have no other maps."""
     if smoothing is None:
-        return _Floors(weights, np.zeros(len(weights)), weights, None)
+        return Floors(weights, np.zeros(len(weights)), weights, None)
     center = np.broadcast_to(np.asarray(smoothing.center, float), (num_columns,))
     if isinstance(smoothing, PseudoCount):
         mass = np.full(len(weights), float(smoothing.count))
-        return _Floors(weights, mass, weights + mass, center)
+        return Floors(weights, mass, weights + mass, center)
     amount = float(smoothing.amount)
     scale = weights * (1 - amount) if isinstance(smoothing, Mixing) else weights
-    return _Floors(scale, amount * weights, weights, center)
+    return Floors(scale, amount * weights, weights, center)
 
 
 def _center(
