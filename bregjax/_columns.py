@@ -199,18 +199,16 @@ def undivided(problem: Problem) -> Problem:
     """
     if not isinstance(problem.x, ColumnBlocks):
         return problem
-    rows: ColumnBlocks = problem.x
+    rows: Any = problem.x
     blocks, width = rows.columns.shape
-    flat = lambda array: array.reshape(1, -1)
     places = rows.places + width * jnp.arange(blocks)[:, None]
-    one = ColumnBlocks(
-        values=flat(rows.values),
-        rows=flat(rows.rows),
-        places=flat(places),
-        columns=flat(rows.columns),
-        idle=rows.idle,
-        shape=rows.shape,
-    )
+    flat = {
+        "values": rows.values.reshape(1, -1),
+        "rows": rows.rows.reshape(1, -1),
+        "places": places.reshape(1, -1),
+        "columns": rows.columns.reshape(1, -1),
+    }
+    one: Any = dataclasses.replace(rows, **flat)
     block, dense = _split(unchecked(problem, x=one))
     return dense([leaf[0] for leaf in block])[0]
 

@@ -248,6 +248,16 @@ DEFAULT = {
         ),
         "test_features_where_pseudo_counts_leave_rows_another_floor": ("2.0-*",),
     },
+    "test_sparse_partition.py": {
+        "test_partitions_are_those_of_dense_rows": (
+            "*-pseudo_count_uneven-*",
+            "*-mixing-whole",
+        ),
+        "test_random_trees_are_those_of_dense_rows": (
+            "multinomial-mixing_uneven-whole",
+            "ward-none-real",
+        ),
+    },
     "test_sparse_rows.py": {
         "test_values_are_those_of_dense_rows": (
             "multinomial-mixing_uneven-whole",

@@ -14,7 +14,7 @@ from bregjax._problem import Problem, new_rows
 from bregjax._progress import progress_shown
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
-from bregjax._typing import Array, ArrayLike, DataLike, PyTree
+from bregjax._typing import Array, ArrayLike, PyTree, TableLike
 from bregjax.partition._base import Points
 from bregjax.partition._mixture import Fitted, check_known, counted
 from bregjax.partition._points import checked_on_host, points_of
@@ -61,7 +61,7 @@ class HardClustering(Fitted):
     objective: Array
     result: Result = jax.tree.static()
 
-    def assign(self, rows: DataLike | None = None) -> np.ndarray:
+    def assign(self, rows: TableLike | None = None) -> np.ndarray:
         """Assign rows to the clusters under which they cost least, `[r]` in int32.
 
         A row costs w B_f(τ(x), τ_k), smoothed as the rows of the problem are, with
@@ -123,7 +123,8 @@ def hard_clustering(
     number of distinct rows, equal rows are in several clusters, at no cost.
 
     With `SphericalGaussian` this is k-means. A step takes O(m k) costs, and for full
-    Gaussians O(m k d²) time; memory is that of the leaves and of m k numbers.
+    Gaussians O(m k d²) time; memory is that of the leaves and of m k numbers. Of sparse
+    rows with e entries a step takes O(k (e + m + d)) time, and means are dense.
 
     Args:
         problem: Data, family, smoothing and weights.

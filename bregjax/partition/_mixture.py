@@ -10,7 +10,7 @@ from bregjax._checks import is_concrete
 from bregjax._evaluation import working
 from bregjax._problem import Problem, new_rows
 from bregjax._sparse_rows import SparseRows
-from bregjax._typing import Array, DataLike, PyTree, TableLike
+from bregjax._typing import Array, PyTree, TableLike
 from bregjax.hierarchy._cut_densities import (
     log_likelihoods_by_density,
     row_log_likelihoods,
@@ -89,7 +89,7 @@ class Fitted:
 
 
 def shares_of_rows(
-    problem: Problem, clusters: Clusters, rows: DataLike | None
+    problem: Problem, clusters: Clusters, rows: TableLike | None
 ) -> Array:
     """The posterior shares of clusters for each row, `[r, k]`."""
     others = problem if rows is None else new_rows(problem, rows)

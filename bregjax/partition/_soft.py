@@ -14,7 +14,7 @@ from bregjax._problem import Problem
 from bregjax._progress import progress_shown
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
-from bregjax._typing import Array, ArrayLike, DataLike, PyTree
+from bregjax._typing import Array, ArrayLike, PyTree, TableLike
 from bregjax.hierarchy._cut_states import Clusters
 from bregjax.partition._base import Points
 from bregjax.partition._mixture import (
@@ -73,7 +73,7 @@ class SoftClustering(Fitted):
         """The cluster with the largest responsibility for each row, int32 `[m]`."""
         return self.responsibilities.argmax(axis=1).astype(np.int32)
 
-    def assign(self, rows: DataLike | None = None) -> Array:
+    def assign(self, rows: TableLike | None = None) -> Array:
         """Compute the posterior shares of the clusters for rows, old or new, `[r, k]`.
 
             r_k(x) ∝ π_k p(x; τ_k)
@@ -161,7 +161,9 @@ def soft_clustering(
 
     With `SphericalGaussian`, or a convex function f, this is Bregman soft clustering.
     A step takes O(m k) divergences, and for full Gaussians O(m k d²) time; memory is
-    that of the leaves and of m k numbers.
+    that of the leaves and of m k numbers; for sparse rows see `hard_clustering`. A row
+    of `Multinomial` is one trial, whatever its total, so its shares are soft: for
+    documents, of which each word counts, take `Poisson`.
 
     Args:
         problem: Data, family, smoothing and weights: a row of weight 2 counts as two
