@@ -81,7 +81,7 @@ time in O(m²) memory with cached costs.
   grows by less than m² up to these sizes.
 - **`windowed`** stays below m² in time and memory on these rows, which lie in groups:
   bounds spare it most costs. In the worst case it computes them all.
-- A full Gaussian's cost has a determinant, and its trees take 2 to 28 times as long as
+- A full Gaussian's cost has a determinant, and its trees take 5 to 29 times as long as
   those of Poisson rows, at the same slopes but for `windowed` (1.0 and 0.7)."""
 
 
