@@ -52,13 +52,16 @@ DEFAULT = {
         "test_assignment_costs_are_those_of_the_definitions": (
             "bernoulli-*",
             "diagonal_gaussian-*",
-            "gamma-*",
             "gaussian-*",
             "truncated_poisson-*",
         ),
     },
     "test_cluster_gradients.py": {
         "test_gradients_match_finite_differences": FAMILIES,
+        "test_second_derivatives_match_differences_of_gradients": (
+            "poisson",
+            "gaussian",
+        ),
     },
     "test_cluster_models.py": {
         "test_merge_cost_is_symmetric_and_zero_between_equals": FAMILIES,
@@ -74,6 +77,10 @@ DEFAULT = {
         ),
         "test_hostile_points": ("float64-2",),
         "test_boundary_and_outside": ("float64-*Poisson*", "float64-*two zeros*"),
+    },
+    "test_conjugate_derivatives.py": {
+        "test_second_derivatives_overcomplete": ("rev-fwd",),
+        "test_derivatives_of_the_maximiser": ("newton",),
     },
     "test_conjugate_edges.py": {
         "test_edges": (
@@ -101,6 +108,7 @@ DEFAULT = {
     },
     "test_directions.py": {
         "test_equal_and_opposite_rows": (),
+        "test_trees_do_not_depend_on_the_axes": (),
         "test_divergence_along_and_across_to_forty_digits": ("*-1e-05-*", "*-0.99-3"),
     },
     "test_divergences.py": {
@@ -129,15 +137,11 @@ DEFAULT = {
         "test_a_cut_costs_what_its_clusters_do": ("poisson",),
         "test_rows_on_the_boundary_have_derivatives": ("poisson",),
         "test_float32": (),
+        "test_gradients": ("poisson",),
+        "test_likelihoods_against_scipy": ("gaussian", "poisson"),
     },
     "test_partition.py": {
-        "test_objectives_never_get_worse": (
-            "gamma",
-            "gaussian",
-            "multinomial",
-            "poisson",
-            "truncated_poisson",
-        ),
+        "test_objectives_never_get_worse": ("gaussian", "poisson", "truncated_poisson"),
     },
     "test_plain_kinks.py": {
         "test_smooth_functions_keep_all_their_digits": ("float64-logsumexp",),
@@ -187,7 +191,7 @@ DEFAULT = {
         "test_remainders_keep_their_digits": ("float64",),
         "test_gradients_in_80_digits": ("*-reciprocal",),
         "test_small_variations_keep_their_digits": ("*-inverse_gaussian",),
-        "test_small_variations_are_gaussian": ("inverse_gaussian",),
+        "test_small_variations_are_gaussian": (),
         "test_equal_clusters_cost_nothing": ("float64-*",),
         "test_units_change_nothing": ("inverse_gaussian",),
         "test_pieces_of_a_sine": ("float64",),
@@ -208,7 +212,7 @@ DEFAULT = {
     "test_settling.py": {
         "test_columns_of_several_parameters_have_densities": (),
         "test_derivatives_of_every_order": ("separable",),
-        "test_as_many_means_as_parameters": ("2",),
+        "test_as_many_means_as_parameters": (),
         "test_gradients_compile_no_careful_solver": (),
     },
     "test_shares.py": {
@@ -226,7 +230,11 @@ DEFAULT = {
         "test_gradient_of_an_expected_loss": (),
     },
     "test_sparse.py": {
-        "test_trees_are_those_of_dense_rows": ("*-real", "*-pseudo_count_uneven-ones"),
+        "test_trees_are_those_of_dense_rows": (
+            "*-none-real",
+            "*g_uneven-real",
+            "*-pseudo_count_uneven-ones",
+        ),
         "test_trees_of_ties_are_certified": (
             "multinomial-none-whole",
             "bernoulli-mixing-ones",
@@ -234,10 +242,10 @@ DEFAULT = {
             "poisson-*-real",
         ),
         "test_gradients_are_those_of_dense_rows": (
-            "multinomial-mixing_uneven-whole",
             "poisson-pseudo_count_uneven-real",
             "dispersions-adding_uneven-whole",
         ),
+        "test_many_different_weights": ("multinomial-*", "bernoulli-*"),
     },
     "test_sparse_digits.py": {
         "test_costs_of_few_digits_are_compared_exactly": (
@@ -250,23 +258,22 @@ DEFAULT = {
     },
     "test_sparse_partition.py": {
         "test_partitions_are_those_of_dense_rows": (
-            "*-pseudo_count_uneven-*",
+            "*-pseudo_count_uneven-ones",
+            "poisson-pseudo_count_uneven-real",
             "*-mixing-whole",
         ),
-        "test_random_trees_are_those_of_dense_rows": (
-            "multinomial-mixing_uneven-whole",
-            "ward-none-real",
+        "test_random_trees_are_those_of_dense_rows": ("ward-mixing_uneven-real",),
+        "test_costs_of_rows_close_to_their_cluster_have_digits": (
+            "*-poisson",
+            "0.001-*",
         ),
     },
     "test_sparse_rows.py": {
-        "test_values_are_those_of_dense_rows": (
-            "multinomial-mixing_uneven-whole",
-            "poisson-pseudo_count_uneven-real",
-        ),
+        "test_values_are_those_of_dense_rows": ("poisson-pseudo_count_uneven-real",),
         "test_gradients_are_those_of_dense_rows": (
-            "leave_one_out-poisson-adding-real",
             "assignments-multinomial-mixing_uneven-whole",
         ),
+        "test_without_smoothing_rows_outside_have_no_density": ("poisson",),
     },
     "test_support.py": {
         "test_clear_clusters_are_supported": ("points",),
@@ -278,8 +285,8 @@ DEFAULT = {
     "test_tuning.py": {
         "test_duplicates_end_at_the_floor": (),
         "test_a_second_call_compiles_nothing": (),
-        "test_two_points": ("x0-3.0-0.001",),
-        "test_ten_powers_of_ten": ("100000.0",),
+        "test_two_points": (),
+        "test_ten_powers_of_ten": (),
         "test_other_maps": (),
         "test_optimizers_agree": (),
         "test_columns_in_any_units": (),
@@ -287,6 +294,7 @@ DEFAULT = {
     },
     "test_narrow_bandwidths.py": {
         "test_tuning_from_far_below": (),
+        "test_tuning_ends_where_digits_do": (),
         "test_costs_of_narrow_bandwidths": ("1e-06",),
         "test_engines_agree": ("matrix", "windowed"),
         "test_every_smoothing_keeps_roots": ("adding", "blur"),
@@ -297,9 +305,12 @@ DEFAULT = {
             "ward",
             "gaussian",
             "poisson",
-            "exponential",
             "multinomial",
         ),
+        "test_hostile_rows": ("gaussian", "poisson", "diagonal_gaussian"),
+    },
+    "test_windowed_cached.py": {
+        "test_the_tree_is_greedy_s": (),
     },
     "test_windowed_parts.py": {
         "test_pairs_within_a_limit": ("*-ward", "40-*"),
