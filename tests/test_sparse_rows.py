@@ -1,5 +1,6 @@
 """Sparse rows: what is taken for them and what is refused, features and likelihoods."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -9,14 +10,17 @@ import pytest
 import scipy.sparse
 from jax.experimental import sparse as jax_sparse  # noqa: TID251, what users pass
 from sparse_cases import D, M, at_entries, counts, reals, rows_for, twins
+from typing_extensions import override
 
 import bregjax as bj
-from bregjax.convex import Mahalanobis
+from bregjax import extend
+from bregjax.convex import Mahalanobis, NegativeEntropy
 from bregjax.objectives import (
     cut_cost,
     held_out_log_likelihood,
     leave_one_out_log_likelihood,
 )
+from bregjax.smoothing import adding
 
 X = np.array([[0, 2, 0, 1], [3, 0, 0, 0], [0, 0, 0, 5]])
 PROBLEMS = [
@@ -320,3 +324,62 @@ def test_gradients_are_those_of_dense_rows(name, family, smoothing, weights, x64
     ):
         scale = np.max(np.abs(np.asarray(other)))
         np.testing.assert_allclose(leaf, other, rtol=1e-8, atol=1e-10 * scale)
+
+
+@extend.register_pytree
+@dataclass(frozen=True)
+class OwnCounts(extend.VectorFamily):
+    """Poisson counts, as a user would write them for sparse rows."""
+
+    dim: int | None = jax.tree.static(default=None)
+
+    @property
+    @override
+    def takes_sparse(self) -> bool:
+        return True
+
+    @property
+    @override
+    def natural_init(self):
+        return jnp.zeros(self.known_dim)
+
+    @override
+    def log_partition(self, natural):
+        return jnp.sum(jnp.exp(natural))
+
+    @override
+    def sufficient_statistics(self, x):
+        return jnp.asarray(x, dtype=float)
+
+    @override
+    def log_base_measure(self, x):
+        return -jnp.sum(jax.scipy.special.gammaln(x + 1))
+
+    @override
+    def cluster_model(self):
+        return extend.BregmanModel(NegativeEntropy())
+
+
+def test_a_family_of_ones_own():
+    """Densities by θ and ψ alone; see docs/extend.md."""
+    table = scipy.sparse.csr_array(counts())
+    center = np.full(D, 0.1)
+    own, built_in = (
+        bj.Problem(table, family=family, smoothing=adding(center, 1.0))
+        for family in (OwnCounts(), "poisson")
+    )
+    tree = bj.agglomerate(own)
+    costs = bj.agglomerate(built_in).merge_costs
+    np.testing.assert_array_equal(tree.merge_costs, costs)
+    for name in ("features", "held_out", "leave_one_out"):
+        found, expected = (
+            FUNCTIONS[name](problem, tree, counts()[:3]) for problem in (own, built_in)
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-11, err_msg=name)
+    found, expected = (
+        bj.soft_clustering(problem, num_clusters=2, init=tree)
+        for problem in (own, built_in)
+    )
+    np.testing.assert_allclose(
+        found.log_likelihood(), expected.log_likelihood(), rtol=1e-12
+    )

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any, Self
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
@@ -17,6 +18,7 @@ from bregjax._checks import (
 from bregjax._inputs import column_names, number_array
 from bregjax._sparse_rows import SparseRows, in_columns
 from bregjax._typing import Array, DataLike
+from bregjax.clusters import MeanState
 from bregjax.families._base import Family
 from bregjax.families._densities import tangent_values
 
@@ -102,7 +104,9 @@ class VectorFamily(Family):
             family: Any = dataclasses.replace(in_columns(self, column[None]), dim=1)
             row, mean = value[None], family.mean_inside()[None]
             tangent = tangent_values(family.cluster_model().function, row, mean)
-            return (family.log_densities(row, mean) - tangent)[0]
+            one = MeanState(jnp.ones(1, row.dtype), mean)
+            parameters = family.density_parameters(one)
+            return (family.log_densities(row, parameters) - tangent)[0]
 
         return jax.vmap(term)(statistics, columns)
 
