@@ -53,10 +53,11 @@ def _curve(
     parts = training.take(fit), training.take(chosen), test
     features = _features(kind, *parts)
     classes = [part.classes for part in parts]
+    most = features[0].shape[1]
+    # Points of few columns have no more components than that.
+    counts = sorted({min(k, most) for k in COUNTS})
     accuracy = {
-        str(k): _accuracy([part[:, :k] for part in features], classes)
-        for k in COUNTS
-        if k <= features[0].shape[1]
+        str(k): _accuracy([part[:, :k] for part in features], classes) for k in counts
     }
     seconds = round(time.perf_counter() - start, 1)
     record = {"data": name, "features": kind, "seed": seed, "accuracy": accuracy}
@@ -144,9 +145,26 @@ def _grouped(
 
 
 def _means(records: list[report.Record]) -> list[str]:
-    values = lambda k: [r["accuracy"].get(str(k)) for r in records]
-    there = lambda k: None not in values(k)
-    return [report.number(np.mean(values(k))) if there(k) else "" for k in COUNTS]
+    """Mean accuracy at each count; at fewer components than that with their number."""
+    counts = _counts(records)
+
+    def shown(k: int) -> str:
+        if k in counts:
+            return report.number(_at(records, k).mean())
+        last = counts[-1]
+        within = last < k and last > max((c for c in COUNTS if c < k), default=0)
+        return f"{_at(records, last).mean():.3f} ({last})" if within else ""
+
+    return [shown(k) for k in COUNTS]
+
+
+def _counts(records: list[report.Record]) -> list[int]:
+    """Numbers of features that all seeds have, ascending."""
+    return sorted(set.intersection(*({int(k) for k in r["accuracy"]} for r in records)))
+
+
+def _at(records: list[report.Record], k: int) -> np.ndarray:
+    return np.array([r["accuracy"][str(k)] for r in records])
 
 
 def _draw() -> None:
@@ -157,8 +175,8 @@ def _draw() -> None:
         for found, kind, same in _grouped(records):
             if found != name:
                 continue
-            there = [k for k in COUNTS if all(str(k) in r["accuracy"] for r in same)]
-            values = np.array([[r["accuracy"][str(k)] for k in there] for r in same])
+            there = _counts(same)
+            values = np.stack([_at(same, k) for k in there], axis=1)
             style = "--" if kind.startswith("svd") else "-"
             (line,) = axis.plot(there, values.mean(0), style, marker=".", label=kind)
             low, high = values.min(0), values.max(0)
