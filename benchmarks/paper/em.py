@@ -66,7 +66,9 @@ def _by_scikit_learn(name: str, problem, k: int, key: int) -> report.Record:
     """The mixture of scikit-learn, whose floor of covariances is h²."""
     begin = time.perf_counter()
     h = float(problem.smoothing.bandwidth)
-    mixture = GaussianMixture(k, reg_covar=h**2, random_state=key, max_iter=500)
+    mixture = GaussianMixture(
+        k, reg_covar=h**2, random_state=key, max_iter=500, tol=1e-6
+    )
     mixture.fit(problem.x)
     return {
         "data": name,

@@ -2,7 +2,8 @@
 
 Of each seed four fifths of the training half make the tree and fit the classifiers, and
 one fifth chooses the penalty; accuracy is on the test half. The features are Δ(C_i,
-{x}) of the k clusters made last, or the k leading components, standardised.
+{x}) of the k clusters made last, or the k leading components, standardised. Curves are
+means over seeds, bands go from the least to the largest.
 """
 
 import time
@@ -115,6 +116,21 @@ def _accuracy(features: list[np.ndarray], classes: list[np.ndarray]) -> float:
     return round(float(best[1]), 4)
 
 
+_FINDINGS = """The paper's claims, checked:
+
+- **mnist35: "the SVD can only produce as many features as the dimension of the data,
+  but the proposed tree continues to improve beyond this point"** holds for full
+  Gaussians: from 0.964 at 50 to 0.972 at 500 features, on each seed, where all 49
+  components have 0.943. Ward's tree (km) hardly improves, from 0.936 to 0.940, and
+  stays below all components. With 5 features the SVD is ahead of both trees.
+- **20n-e: trees strongly outperform the SVD**: two features have 0.967, and no number
+  of components of counts more than 0.943. Components of frequencies, which the paper
+  does not speak of, need 500 to come as far (0.973 for 0.972).
+- **20n-h**: trees are ahead up to 100 features, by 0.06 to 0.08 at 5 and 10; at 500
+  components are, with 0.749 and 0.759 for 0.742, which is within the range of seeds
+  (0.719 to 0.768). So "strongly outperform" holds of small numbers of features only."""
+
+
 def section() -> str:
     """Accuracy by the number of features, means over seeds, and the picture."""
     heads = ("data", "features", "seeds", *map(str, COUNTS))
@@ -129,6 +145,7 @@ def section() -> str:
             __doc__.split("\n\n", 1)[1].strip(),
             "![Figure 2](figure2.png)",
             report.table(heads, rows),
+            _FINDINGS,
             report.versions() + ".",
         ]
     )
