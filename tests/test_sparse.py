@@ -229,6 +229,23 @@ def test_few_points():
         assert found.num_pairs == (len(x) - 1) ** 2
 
 
+@pytest.mark.parametrize("family", ["poisson", "geometric"])
+@pytest.mark.parametrize("zeros", [[3], [0], [1, 3], [2, 3], [0, 1, 2, 3]])
+def test_empty_rows_leave_their_neighbours_their_entries(family, zeros):
+    """A sum over the entries of a cluster ended one too early before an empty one."""
+    x = np.array([[1.0, 0], [0, 3], [2, 2], [4, 1], [0, 0]])
+    x[zeros] = 0
+    problem, dense = (
+        Problem(scipy.sparse.csr_array(x), family=family),
+        Problem(x, family=family),
+    )
+    tree = agglomerate(problem)
+    np.testing.assert_allclose(
+        tree.merge_costs, agglomerate(dense).merge_costs, rtol=1e-12, atol=1e-15
+    )
+    assert certify(dense, tree).holds(1e-12)
+
+
 @pytest.mark.parametrize("family", ["poisson", "ward", "bernoulli", "geometric"])
 def test_rows_of_zeros(family):
     """All of them, then all but one; they merge first, at no cost."""

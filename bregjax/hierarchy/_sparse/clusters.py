@@ -10,7 +10,7 @@ from bregjax._sparse_rows import SparseRows, in_columns
 from bregjax.clusters._excess import Excess, excess_of
 from bregjax.smoothing._maps import Mixing, PseudoCount
 
-__all__ = ["Entries", "Floors", "SparseClusters", "floors_of", "merged"]
+__all__ = ["Entries", "Floors", "SparseClusters", "floors_of", "merged", "sums_of_runs"]
 
 # Rounding of the costs of a sweep, as a multiple of eps times what is added up: sums of
 # thousands of terms, whose errors grow like the root of their number.
@@ -179,6 +179,21 @@ def merged(
     place = np.empty(len(both), np.intp)
     place[order] = np.cumsum(is_new) - 1
     return ascending[is_new], (place[: len(first)], place[len(first) :])
+
+
+def sums_of_runs(terms: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Sums of the runs between starts, 0 of runs without terms, `[k]` from `[k + 1]`.
+
+    Examples:
+        >>> sums_of_runs(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 1, 3, 3])).tolist()
+        [1.0, 0.0, 6.0, 0.0]
+    """
+    # `reduceat` would give an empty run the term behind it.
+    found = np.zeros(len(starts) - 1)
+    full = starts[:-1] < starts[1:]
+    if np.any(full):
+        found[full] = np.add.reduceat(terms, starts[:-1][full])
+    return found
 
 
 def floors_of(smoothing: Any, weights: np.ndarray, num_columns: int) -> Floors:

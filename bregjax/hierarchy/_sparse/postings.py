@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bregjax.hierarchy._sparse.clusters import SparseClusters
+from bregjax.hierarchy._sparse.clusters import SparseClusters, sums_of_runs
 
 __all__ = ["Postings"]
 
@@ -151,11 +151,7 @@ class Postings:
             floor = clusters.floor(spread(mass), self._columns)
             each = spread(weight) if excess.by_weight else 1.0
             terms = excess.of(self._sums, floor, each, self._columns)
-            places = np.minimum(self._starts[:-1], max(len(terms) - 1, 0))
-            sums = (
-                np.add.reduceat(terms, places) if len(terms) else np.zeros(self.count)
-            )
-            self._kept[key] = np.where(lengths > 0, sums, 0)
+            self._kept[key] = sums_of_runs(terms, self._starts)
         return self._kept[key]
 
     def _key(self, node: int) -> tuple[float, float]:

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from bregjax.hierarchy._sparse.clusters import SparseClusters
+from bregjax.hierarchy._sparse.clusters import SparseClusters, sums_of_runs
 from bregjax.hierarchy._sparse.postings import Postings
 
 __all__ = ["Sweep"]
@@ -180,17 +180,12 @@ class Sweep:
         here = slice(first - begin, last - begin)
         columns = self._columns[entries]
         lengths = np.diff(starts)
-        if len(columns) == 0:
-            shared[here] = 0
-            return
         spread = lambda of: of[0] if np.ptp(of) == 0 else np.repeat(of, lengths)
         excess, clusters = self._clusters.excess, self._clusters
         floor = clusters.floor(spread(mass[here]), columns)
         each = spread(weight[here]) if excess.by_weight else 1.0
         found = excess.rise(row[columns], self._sums[entries], floor, each, columns)
-        # Where a cluster has no entries `reduceat` gives one of the next.
-        places = np.minimum(starts[:-1] - starts[0], len(columns) - 1)
-        shared[here] = np.where(lengths > 0, np.add.reduceat(found, places), 0)
+        shared[here] = sums_of_runs(found, starts - starts[0])
 
     def _diluted(
         self, node: int, others: np.ndarray, weight: np.ndarray, mass: np.ndarray
