@@ -2,7 +2,7 @@
 
 import contextlib
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import SupportsIndex
 
 import jax
@@ -25,6 +25,7 @@ __all__ = [
     "is_concrete",
     "is_under_jit",
     "known_values",
+    "on_host",
     "values_behind",
     "works_in_double",
 ]
@@ -42,6 +43,16 @@ def works_in_double(tree: PyTree) -> bool:
     Where they are not, the caller's mode decides.
     """
     return is_concrete(tree) and jax.default_backend() == "cpu"
+
+
+@contextlib.contextmanager
+def on_host() -> Iterator[None]:
+    """Compute on the CPU and in float64, whatever the caller's device and mode."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(jax.enable_x64(True))
+        if jax.default_backend() != "cpu":
+            stack.enter_context(jax.default_device(jax.devices("cpu")[0]))
+        yield
 
 
 def is_under_jit() -> bool:

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax._checks import is_concrete
+from bregjax._checks import is_concrete, on_host
 from bregjax._geometry import FunctionGeometry
 from bregjax._problem import Problem, unchecked
 from bregjax._pytree import register_pytree
@@ -352,8 +352,9 @@ def _codes_of_entries(
             )
             smoothing = dataclasses.replace(smoothing, center=center[there, None])
         function = jax.tree.map(as_rows, in_columns(_function(problem), there))
-        codes = _codes_of_rows(function, smoothing, values, sizes)
-        found.append(np.asarray(codes)[: _CHUNK - extra])
+        with on_host():
+            codes = np.asarray(_codes_of_rows(function, smoothing, values, sizes))
+        found.append(codes[: _CHUNK - extra])
     return np.concatenate(found)
 
 

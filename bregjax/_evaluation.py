@@ -31,6 +31,7 @@ __all__ = [
     "evaluate",
     "leaf_codes",
     "padded",
+    "padded_size",
     "smoothed_statistics",
     "working",
     "working_copy",
@@ -150,10 +151,15 @@ def padded(problem: Problem) -> Problem:
     At most an eighth more rows, and none below 16. For concrete problems.
     """
     m = problem.num_points
-    step = 2 ** max(int(np.floor(np.log2(m))) - 3, 0)
-    extra = -(-m // step) * step - m
+    extra = padded_size(m) - m
     grow = lambda a: np.concatenate([a, np.repeat(a[-1:], extra, axis=0)])
     return unchecked(problem, x=grow(problem.x), weights=grow(problem.weights))
+
+
+def padded_size(size: int) -> int:
+    """The next of eight sizes an octave."""
+    step = 2 ** max(int(np.floor(np.log2(size))) - 3, 0)
+    return -(-size // step) * step
 
 
 def build_leaves(problem: Problem) -> tuple[ClusterModel, PyTree]:

@@ -114,6 +114,20 @@ class Geometry(abc.ABC):
         del columns
         return jnp.zeros(statistics.shape)
 
+    def own_terms(self, statistics: Array, columns: Array) -> Array:
+        """Compute log p(x; T(x)) of entries x, `[e]`; arguments as of `base_terms`.
+
+        −B_f(T(x), τ) and this add up to log p(x; τ).
+        """
+        model = self.cluster_model()
+        function = model.function  # pyright: ignore[reportAttributeAccessIssue]
+
+        def value(entry: Array, column: Array) -> Array:
+            return in_columns(function, column[None])(entry[None])
+
+        base = self.base_terms(statistics, columns)
+        return jax.vmap(value)(statistics, columns) + base
+
     def check_support(self, x: DataLike) -> None:
         """Raise ValueError at the first row outside the sample space."""
         if not is_concrete(x):

@@ -73,11 +73,11 @@ def sample_tree(
     """
     problem = check_problem(problem)
     _check_temperature(temperature)
-    per_pair = _check_memory("sample_tree", problem)
+    sizes = _check_memory("sample_tree", problem, undivided=True)
     # As numbers, which do not depend on the kind of the key.
     seed = jax.random.bits(as_key(key), (2,), jnp.uint32)
     if not is_concrete(seed):
-        seed = _fitting("sample_tree", per_pair, problem.num_points)(seed)
+        seed = _fitting("sample_tree", *sizes, problem.num_points)(seed)
     # One program after the other: they factorise matrices, see `map_rows`.
     children = evaluate(_drawn, problem, seed, temperature)
     costs = evaluate(costs_along, problem, children)
@@ -123,7 +123,7 @@ def sequence_log_prob(
     """
     problem = check_problem(problem)
     _check_temperature(temperature)
-    _check_memory("sequence_log_prob", problem)
+    _check_memory("sequence_log_prob", problem, undivided=False)
     children = children_of(tree, problem.num_points)
     return evaluate(_log_prob, problem, children, temperature)
 
@@ -150,7 +150,7 @@ def co_clustering(trees: Dendrogram, *, num_clusters: int) -> Array:
     """
     # The total, that of the step before, and which pairs share a cluster.
     per_pair = 2 * jnp.result_type(float).itemsize + 1
-    _check_fits("co_clustering", per_pair, trees.num_leaves)
+    _check_fits("co_clustering", per_pair, 0, trees.num_leaves)
     labels = jax.vmap(lambda tree: tree.cut(num_clusters=num_clusters))(trees)
     draws, m = labels.shape
 
@@ -209,8 +209,13 @@ def _check_temperature(temperature: DataLike) -> None:
         )
 
 
-def _check_memory(name: str, problem: Problem) -> int:
-    """Bytes for each pair of points.
+def _check_memory(name: str, problem: Problem, *, undivided: bool) -> tuple[int, int]:
+    """Bytes for each pair of points, and for each point.
+
+    Args:
+        name: Of the function.
+        problem: Its problem.
+        undivided: Whether sparse rows are made dense, in the columns that they use.
 
     Raises:
         ValueError: If the costs of all pairs of nodes would not fit.
@@ -218,17 +223,19 @@ def _check_memory(name: str, problem: Problem) -> int:
     # (2m)² costs, which pairs are there, and their scores, for the log-probability.
     with working(problem):
         size = jnp.result_type(float).itemsize
-        per_pair = 4 * (2 * size + 1)
     rows: Any = problem.x
-    if isinstance(rows, SparseRows):
-        # And the columns in use, dense: as they are, as leaves and as states.
-        used = len(np.unique(rows.pattern.columns))
-        per_pair += -(-3 * size * used // problem.num_points)
-    _check_fits(name, per_pair, problem.num_points)
-    return per_pair
+    columns = 0
+    if undivided and isinstance(rows, SparseRows):
+        columns = len(np.unique(rows.pattern.columns))
+    # Dense rows as they are, as leaves and as states.
+    sizes = 4 * (2 * size + 1), 3 * size * columns
+    _check_fits(name, *sizes, problem.num_points)
+    return sizes
 
 
-def _fitting(name: str, per_pair: int, num_points: int) -> Callable[[Array], Array]:
+def _fitting(
+    name: str, per_pair: int, per_point: int, num_points: int
+) -> Callable[[Array], Array]:
     """An identity that checks, under `vmap`, whether as many as that fit together."""
 
     @jax.custom_batching.custom_vmap
@@ -237,17 +244,21 @@ def _fitting(name: str, per_pair: int, num_points: int) -> Callable[[Array], Arr
 
     @identity.def_vmap
     def checked(axis_size: int, in_batched: list[bool], seed: Array):
-        _check_fits(name, axis_size * per_pair, num_points)
-        return _fitting(name, axis_size * per_pair, num_points)(seed), in_batched[0]
+        sizes = axis_size * per_pair, axis_size * per_point, num_points
+        _check_fits(name, *sizes)
+        return _fitting(name, *sizes)(seed), in_batched[0]
 
     return identity
 
 
-def _check_fits(name: str, per_pair: int, num_points: int) -> None:
-    """Raise ValueError if so many bytes for each pair of points would not fit."""
-    needed, available = per_pair * num_points**2, available_memory()
-    if needed > 0.8 * available:
-        most = math.isqrt(int(0.8 * available / per_pair))
+def _check_fits(name: str, per_pair: int, per_point: int, num_points: int) -> None:
+    """Raise ValueError if so many bytes for each pair and each point would not fit."""
+    needed = (per_pair * num_points + per_point) * num_points
+    available = available_memory()
+    room = 0.8 * available
+    if needed > room:
+        half = per_point / (2 * per_pair)
+        most = int(math.sqrt(half**2 + room / per_pair) - half)
         raise ValueError(
             f"`{name}` needs {needed / 2**30:.1f} GiB for {num_points:,} points and "
             f"{available / 2**30:.1f} GiB are there: up to {most:,} points fit. Merge "

@@ -7,12 +7,14 @@ import jax
 import numpy as np
 import pytest
 import scipy.sparse
+import scipy.stats
 import sklearn.cluster
 from sparse_cases import PROBLEMS, M, at_entries, counts, reals, rows_for, twins
 
 from bregjax import (
     Problem,
     Result,
+    _evaluation,
     agglomerate,
     hard_clustering,
     sample_tree,
@@ -24,6 +26,7 @@ from bregjax.partition._points import points_of
 from bregjax.smoothing import adding, bernstein, pseudo_count
 
 KMeans: Any = sklearn.cluster.KMeans
+stats: Any = scipy.stats  # its stubs do not know frozen distributions
 Close = np.testing.assert_allclose
 K = 3
 
@@ -49,6 +52,7 @@ def test_partitions_are_those_of_dense_rows(family, smoothing, weights, rng):
     np.testing.assert_array_equal(found.assign(new), expected.assign(rows))
     for name in ("objective", "costs"):
         Close(getattr(found, name), getattr(expected, name), rtol=1e-11, atol=1e-14)
+    assert found.result is expected.result
     Close(found.states.mean, expected.states.mean, rtol=1e-13)
     Close(found.states.weight, expected.states.weight, rtol=1e-13)
     Close(found.log_likelihood(), expected.log_likelihood(), rtol=1e-12)
@@ -94,7 +98,7 @@ def test_seeds_and_trees_start_as_of_dense_rows():
     np.testing.assert_array_equal(found.labels, cut.labels)
 
 
-def test_spherical_k_means_is_that_of_scikit_learn(rng):
+def test_k_means_is_that_of_scikit_learn(rng):
     x, topic = text(rng)
     start = (topic + rng.integers(0, 2, len(topic))) % 4
     centers = np.stack([x.toarray()[start == k].mean(0) for k in range(4)])
@@ -161,7 +165,7 @@ def test_a_word_that_all_have_excludes_rows_without_it():
 
 @pytest.mark.parametrize("family", ["bernoulli", "multinomial"])
 def test_means_of_boundary_rows_stay_on_the_boundary(family, rng):
-    """Sums in the order of rows, whatever the weights: 1 and not a rounding above."""
+    """Where all rows of a cluster have a 1 the mean is 1, not a rounding above."""
     x = np.zeros((64, 6))
     x[:, 2] = 1
     weights = rng.uniform(0.1, 3, 64)
@@ -170,6 +174,90 @@ def test_means_of_boundary_rows_stay_on_the_boundary(family, rng):
     found = soft_clustering(problem, init=shares, max_steps=3)
     np.testing.assert_array_equal(found.states.mean, [x[0], x[0]])
     Close(found.objective, 0, atol=1e-12)
+
+
+def test_ones_of_some_rows_add_up_to_one_at_most():
+    """Sums over entries and over rows in one order, though the first are fewer."""
+    x = np.array([[0.0], [1], [1], [1]])
+    options: dict[str, Any] = {"family": "bernoulli", "weights": [0.8, 0.8, 0.2, 0.2]}
+    problem = Problem(scipy.sparse.csr_array(x), **options)
+    found = hard_clustering(problem, init=[1, 0, 0, 0])
+    np.testing.assert_array_equal(found.costs, [0, 0])
+    for key in range(4):
+        rng = np.random.default_rng(key)
+        x = (rng.random((40, 9)) < 0.4).astype(float)
+        shares = rng.dirichlet(np.ones(K), 40)
+        found, expected = (
+            soft_clustering(Problem(rows, family="bernoulli"), init=shares)
+            for rows in (scipy.sparse.csr_array(x), x)
+        )
+        assert found.result is expected.result is Result.CONVERGED
+        Close(found.objective[-1], expected.objective[-1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["ward", "poisson"])
+@pytest.mark.parametrize("offset", [1e2, 1e4])
+@pytest.mark.parametrize("share", [1.0, 0.4])
+def test_em_converges_where_sums_cancel(family, offset, share, rng):
+    """Entries large beside their differences, in all rows or in some."""
+    x = rng.normal(offset, 1, (60, 4)) + 5 * (np.arange(60) % 2)[:, None]
+    x = np.where(rng.random(x.shape) < share, np.round(x), 0)
+    for tolerance in (1e-6, 0.0):
+        found, expected = (
+            soft_clustering(
+                Problem(rows, family=family), num_clusters=2, key=0, tolerance=tolerance
+            )
+            for rows in (scipy.sparse.csr_array(x), x)
+        )
+        assert found.result is expected.result is Result.CONVERGED
+        Close(found.objective[-1], expected.objective[-1], rtol=1e-9)
+        Close(found.log_likelihood(), expected.log_likelihood(), rtol=1e-9)
+
+
+def test_densities_of_large_entries_have_digits():
+    """½ x² less itself left nothing of 1."""
+    x = np.array([[1e8], [1e8 + 1]])
+    problem = Problem(scipy.sparse.csr_array(x), family="ward")
+    found = hard_clustering(problem, num_clusters=1, key=0)
+    expected = stats.norm(1e8 + 0.5).logpdf(x).sum()
+    Close(found.log_likelihood(), expected, rtol=1e-14)
+
+
+def test_seeds_are_apart_where_costs_are_rounding():
+    x = np.array([[1e8], [1e8 + 1], [1e8 + 5], [1e8 + 6]])
+    problem = Problem(scipy.sparse.csr_array(x), family="ward")
+    for key in range(4):
+        found = hard_clustering(problem, num_clusters=2, key=key)
+        Close(found.objective[0], 0.5)
+
+
+def test_single_precision_of_an_accelerator_is_not_used(rng, monkeypatch):
+    """Divergences are the host's, in float64, where all other work is in float32."""
+    x = np.round(rng.normal(900, 1, (50, 2)) * 16) / 16
+    monkeypatch.setattr(_evaluation, "works_in_double", lambda _: False)
+    problem = Problem(scipy.sparse.csr_array(x), family="ward")
+    found = hard_clustering(problem, num_clusters=1, key=0)
+    Close(found.objective[-1], 0.5 * np.sum((x - x.mean(axis=0)) ** 2), rtol=1e-6)
+
+
+def test_sizes_nearby_compile_once(rng, caplog):
+    def fit(count):
+        x = scipy.sparse.csr_array(text(rng, num_rows=count, num_words=200)[0])
+        problem = Problem(x, family="multinomial", smoothing=bernstein(200, 50))
+        found = soft_clustering(problem, num_clusters=2, key=0)
+        found.assign()
+        found.log_likelihood()
+        hard_clustering(problem, num_clusters=2, key=0)
+
+    fit(57)
+    jax.config.update("jax_log_compiles", True)
+    try:
+        with caplog.at_level("WARNING"):
+            fit(59)
+    finally:
+        jax.config.update("jax_log_compiles", False)
+    compiled = [r for r in caplog.records if "Compiling" in r.getMessage()]
+    assert len(compiled) <= 3, [r.getMessage() for r in compiled]
 
 
 def test_many_clusters_and_one(rng):
@@ -208,3 +296,6 @@ def test_sparse_rows_are_known():
     ):
         with pytest.raises(TypeError, match=f"`{name}` takes sparse rows on the host"):
             jax.jit(take)(problem.x)
+    partition = hard_clustering(problem, num_clusters=2, key=0)
+    with pytest.raises(TypeError, match="`assign` loops on the host"):
+        jax.jit(partition.assign)(problem.x)

@@ -81,6 +81,12 @@ class Multinomial(VectorFamily):
         return jnp.zeros(statistics.shape)
 
     @override
+    def own_terms(self, statistics: Array, columns: Array) -> Array:
+        """Σ p log p of proportions, which are no density column by column."""
+        del columns
+        return xlogx(statistics)
+
+    @override
     def conjugate(
         self, mean: Array, *, start: Array | None = None
     ) -> ConjugateSolution:

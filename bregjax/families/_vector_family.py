@@ -101,14 +101,36 @@ class VectorFamily(Family):
     @override
     def base_terms(self, statistics: Array, columns: Array) -> Array:
         def term(value: Array, column: Array) -> Array:
-            family: Any = dataclasses.replace(in_columns(self, column[None]), dim=1)
-            row, mean = value[None], family.mean_inside()[None]
+            family, row = self._of_column(column), value[None]
+            mean = family.mean_inside()[None]
             tangent = tangent_values(family.cluster_model().function, row, mean)
-            one = MeanState(jnp.ones(1, row.dtype), mean)
-            parameters = family.density_parameters(one)
-            return (family.log_densities(row, parameters) - tangent)[0]
+            return family._density(row, mean) - tangent[0]
 
         return jax.vmap(term)(statistics, columns)
+
+    @override
+    def own_terms(self, statistics: Array, columns: Array) -> Array:
+        """The density itself, unless it needs a θ that a mean on the boundary has not.
+
+        Values of f would cancel with it where entries are large.
+        """
+
+        def term(value: Array, column: Array) -> Array:
+            row = value[None]
+            return self._of_column(column)._density(row, row[None])
+
+        found = jax.vmap(term)(statistics, columns)
+        by_base = super().own_terms(statistics, columns)
+        return jnp.where(jnp.isfinite(found), found, by_base)
+
+    def _of_column(self, column: Array) -> Any:
+        """The family of one column."""
+        return dataclasses.replace(in_columns(self, column[None]), dim=1)
+
+    def _density(self, row: Array, mean: Array) -> Array:
+        """log p of a row `[d]` under a mean `[1, d]`."""
+        one = MeanState(jnp.ones(1, row.dtype), mean)
+        return self.log_densities(row, self.density_parameters(one))[0]
 
     def support(self, x: np.ndarray) -> tuple[np.ndarray, str, str]:
         """Whether each entry is in the sample space; the rule and a remedy in words."""

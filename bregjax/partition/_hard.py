@@ -17,7 +17,7 @@ from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike, PyTree, TableLike
 from bregjax.partition._base import Points
 from bregjax.partition._mixture import Fitted, check_known, counted
-from bregjax.partition._points import checked_on_host, points_of
+from bregjax.partition._points import check_on_host, checked_on_host, points_of
 from bregjax.partition._starts import Start, starting_labels
 
 __all__ = ["HardClustering", "hard_clustering"]
@@ -73,6 +73,7 @@ class HardClustering(Fitted):
 
         Raises:
             ValueError: If `rows` do not fit, or a row has no finite cost.
+            TypeError: Under `jit` or another transformation.
 
         Examples:
             >>> import bregjax as bj
@@ -82,6 +83,7 @@ class HardClustering(Fitted):
             [0 1]
         """
         others = self.problem if rows is None else new_rows(self.problem, rows)
+        check_on_host("assign", (others, self.states))
         with working((others, self.states)) as (others, states):
             costs = points_of(others, name="rows").costs(states)
             return np.asarray(_cheapest(costs))[: others.num_points]

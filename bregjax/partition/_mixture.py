@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete
-from bregjax._evaluation import working
+from bregjax._evaluation import padded_size, working
 from bregjax._problem import Problem, new_rows
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import Array, PyTree, TableLike
@@ -18,7 +18,7 @@ from bregjax.hierarchy._cut_densities import (
     shares_by_density,
 )
 from bregjax.hierarchy._cut_states import Clusters
-from bregjax.partition._sparse_points import log_densities
+from bregjax.partition._sparse_densities import log_densities
 
 __all__ = ["Fitted", "check_known", "counted", "shares_of_rows"]
 
@@ -84,8 +84,10 @@ class Fitted:
                 each = log_likelihoods_by_density(densities, clusters.weights)
             else:
                 each = row_log_likelihoods(others.family, clusters, others.x)
-            total = jnp.sum(others.weights * each)
-            return cast(Array, np.asarray(total)[()]) if is_concrete(total) else total
+            if not is_concrete((others, each)):
+                return jnp.sum(others.weights * each)
+            each = np.asarray(each)[: others.num_points]
+            return cast(Array, np.sum(np.asarray(others.weights) * each))
 
 
 def shares_of_rows(
@@ -99,11 +101,13 @@ def shares_of_rows(
             shares = shares_by_density(densities, clusters.weights, 1.0)
         else:
             shares = row_shares(others.family, clusters, others.x, 1.0)
-        return cast(Array, np.asarray(shares)) if is_concrete(shares) else shares
+        if not is_concrete(shares):
+            return shares
+        return cast(Array, np.asarray(shares)[: others.num_points])
 
 
 def _known_densities(name: str, rows: Problem, clusters: Clusters) -> np.ndarray:
-    """Log-densities of sparse rows under clusters, `[r, k]`.
+    """Log-densities of sparse rows under clusters, `[p, k]`, from row r on filled up.
 
     Raises:
         TypeError: Under `jit` or another transformation.
@@ -111,10 +115,12 @@ def _known_densities(name: str, rows: Problem, clusters: Clusters) -> np.ndarray
     if not is_concrete((rows, clusters)):
         raise TypeError(
             f"`{name}` takes sparse rows on the host: call it outside jit, grad and "
-            "vmap; `held_out_log_likelihood` and `soft_assignments` of a tree "
-            "differentiate."
+            "vmap. bregjax.soft_assignments and "
+            "bregjax.objectives.held_out_log_likelihood, by a tree, can be traced."
         )
-    return log_densities(rows, clusters.states)
+    found = log_densities(rows, clusters.states)
+    extra = padded_size(len(found)) - len(found)
+    return np.pad(found, ((0, extra), (0, 0)))
 
 
 def counted(number: int, noun: str) -> str:

@@ -3,14 +3,15 @@
 import numpy as np
 
 from bregjax._checks import is_concrete
-from bregjax._evaluation import check_leaves, leaf_codes, padded
+from bregjax._evaluation import check_leaves, leaf_codes, padded, padded_size
 from bregjax._problem import Problem, check_problem
 from bregjax._sparse_rows import SparseRows
+from bregjax._typing import PyTree
 from bregjax.partition._base import Points
 from bregjax.partition._dense_points import DensePoints
 from bregjax.partition._sparse_points import SparsePoints
 
-__all__ = ["checked_on_host", "points_of"]
+__all__ = ["check_on_host", "checked_on_host", "points_of"]
 
 
 def checked_on_host(name: str, problem: Problem) -> Problem:
@@ -20,12 +21,17 @@ def checked_on_host(name: str, problem: Problem) -> Problem:
         TypeError: Under `jit` or another transformation, or if it is no problem.
     """
     problem = check_problem(problem)
-    if not is_concrete(problem):
+    check_on_host(name, problem)
+    return problem
+
+
+def check_on_host(name: str, tree: PyTree) -> None:
+    """Raise TypeError unless all values are known."""
+    if not is_concrete(tree):
         raise TypeError(
             f"`{name}` loops on the host: call it outside jit and vmap. Inside, take "
             "what it returns as constants."
         )
-    return problem
 
 
 def points_of(problem: Problem, *, name: str = "x") -> Points:
@@ -34,10 +40,10 @@ def points_of(problem: Problem, *, name: str = "x") -> Points:
     Raises:
         ValueError: At the first row without a finite cost.
     """
-    sparse = isinstance(problem.x, SparseRows)
-    whole = problem if sparse else padded(problem)
+    if isinstance(problem.x, SparseRows):
+        check_leaves(leaf_codes(problem), problem, name=name)
+        return SparsePoints(problem, padded_size(problem.num_points))
+    whole = padded(problem)
     codes = np.asarray(leaf_codes(whole))[: problem.num_points]
     check_leaves(codes, problem, name=name)
-    return (
-        SparsePoints(problem) if sparse else DensePoints.of(whole, problem.num_points)
-    )
+    return DensePoints.of(whole, problem.num_points)

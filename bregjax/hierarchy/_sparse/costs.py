@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bregjax._checks import on_host
 from bregjax._columns import as_rows
 from bregjax._problem import Problem
 from bregjax._sparse_rows import in_columns
@@ -100,7 +101,9 @@ class SparseCosts:
             function = in_columns(self._function, np.pad(columns[run], (0, extra)))
             # A row for each column: each is a point of its own.
             function = jax.tree.map(as_rows, function)
-            yield np.asarray(_costs(function, *map(filled, states)))
+            with on_host():
+                found = np.asarray(_costs(function, *map(filled, states)))
+            yield found
 
 
 def _snapped(means: np.ndarray, others: np.ndarray) -> np.ndarray:
