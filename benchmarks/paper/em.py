@@ -84,6 +84,20 @@ def _per_row(value, problem) -> float:
     return round(float(value) / problem.num_points, 4)
 
 
+_FINDINGS = """- **The tree starts nearer.** Before any step its cut is ahead of all five
+  draws of seeds on every line, by 0.07 to 1.3 nats a row.
+- **After EM it is as good as a draw of seeds**, and no better: mnist35 in 10 clusters
+  ends at −14.465 (seeds −14.560 to −14.464), glass at −3.025 (−3.158 to −2.993), spam
+  in 10 at −3.455 (−3.457 to −3.430). In two clusters all these starts end at one
+  mixture. The tree needs no key; the best of several draws may be better.
+- **It does not spare steps**: 13 to 244, seeds 14 to 345. EM is slow near its end,
+  from wherever it comes.
+- **scikit-learn's mixtures have less likelihood** on every line, by 0.08 to 1.1 nats a
+  row at the mean, from its own starts by k-means. Its floor of h² is the same, but its
+  score leaves out the trace that the one of `soft_clustering` has, and so its steps end
+  elsewhere; on spam in two clusters its starts differ by 2.8 nats."""
+
+
 def section() -> str:
     """The table of starts."""
     records = report.read(PART)
@@ -95,7 +109,6 @@ def section() -> str:
         "after EM",
         "log-likelihood a row",
         "steps",
-        "s",
     )
     rows = []
     for name in DATA:
@@ -114,6 +127,7 @@ def section() -> str:
             __doc__.split("\n\n", 1)[1].strip(),
             "Of several starts the mean, and from the least to the largest.",
             report.table(heads, rows),
+            _FINDINGS,
             report.versions() + ".",
         ]
     )
@@ -131,4 +145,4 @@ def _summary(records: list[report.Record]) -> list[str]:
         return f"{mean} ({low} to {high})"
 
     fields = ("first", "last", "log_likelihood")
-    return [*map(shown, fields), shown("steps", 0), shown("seconds", 1)]
+    return [*map(shown, fields), shown("steps", 0)]

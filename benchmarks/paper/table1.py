@@ -134,8 +134,6 @@ def _of_bandwidths(name: str) -> Iterator[Case]:
     yield name, "dg-nd", {"added": "h"}
     if name == "mnist35":
         yield name, "g-n", {"one bandwidth": "mean, all columns"}
-    if name == "spam":
-        yield name, "g-n", {"one bandwidth": "geometric mean"}
     if name == "glass":
         for kind in BANDWIDTHS:
             yield name, "g-n", {"one bandwidth": kind}
