@@ -84,8 +84,8 @@ def _per_row(value, problem) -> float:
     return round(float(value) / problem.num_points, 4)
 
 
-_FINDINGS = """- **The tree starts nearer.** Before any step its cut is ahead of all five
-  draws of seeds on every line, by 0.07 to 1.3 nats a row.
+_FINDINGS = """- **The tree starts nearer.** Before any step its cut is ahead of all
+  five draws of seeds on every line, by 0.07 to 1.3 nats a row.
 - **After EM it is as good as a draw of seeds**, and no better: mnist35 in 10 clusters
   ends at −14.465 (seeds −14.560 to −14.464), glass at −3.025 (−3.158 to −2.993), spam
   in 10 at −3.455 (−3.457 to −3.430). In two clusters all these starts end at one
