@@ -234,9 +234,10 @@ def check_entries(
 def check_weights(weights: DataLike, num_points: int) -> None:
     """Raise ValueError unless each point has one positive finite weight."""
     if np.shape(weights) != (num_points,):
+        hint = " Pass numpy.asarray(weights).ravel()."
         raise ValueError(
             f"`weights` must have shape ({num_points},), one weight a row of `x`; got "
-            f"{np.shape(weights)}."
+            f"{np.shape(weights)}.{hint if np.size(weights) == num_points else ''}"
         )
     if not is_concrete(weights):
         return

@@ -45,6 +45,9 @@ __all__ = [
 
 # Numbers in a block made dense, 8 MiB in float64.
 _BLOCK_ENTRIES = 2**20
+# Room for entries in a block, and for idle columns, at least, so that few rows share
+# what compiles.
+_FEW_ENTRIES, _FEW_IDLE = 2**10, 2**4
 
 
 @register_pytree
@@ -104,7 +107,7 @@ def in_blocks(args: PyTree, problem: Problem) -> PyTree:
     idle = np.setdiff1d(np.arange(d), used)
     if len(idle) and entropic:
         used = np.append(used, d)
-    filled = np.full(_rounded(len(idle)) if len(idle) else 0, d + 1)
+    filled = np.full(_rounded(max(len(idle), _FEW_IDLE)) if len(idle) else 0, d + 1)
     filled[: len(idle)] = idle
     idle = filled
     columns = _dealt(used, d, sum(table.shape[0] for table in tables))
@@ -140,7 +143,7 @@ def _blocks(table: SparseRows, columns: np.ndarray, idle: np.ndarray) -> ColumnB
     block = block_of[pattern.columns]
     order = np.argsort(block, kind="stable")
     counts = np.bincount(block, minlength=blocks)
-    size = _rounded(int(np.max(counts, initial=0)))
+    size = _rounded(max(int(np.max(counts, initial=0)), _FEW_ENTRIES))
     first = np.cumsum(counts) - counts
     target = np.repeat(np.arange(blocks) * size - first, counts) + np.arange(len(order))
     # The number one past the last stands for an entry of 0.

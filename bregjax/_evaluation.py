@@ -31,6 +31,7 @@ __all__ = [
     "evaluate",
     "leaf_codes",
     "padded",
+    "padded_if_sparse",
     "padded_size",
     "smoothed_statistics",
     "working",
@@ -151,9 +152,18 @@ def padded(problem: Problem) -> Problem:
     At most an eighth more rows, and none below 16. For concrete problems.
     """
     m = problem.num_points
-    extra = padded_size(m) - m
-    grow = lambda a: np.concatenate([a, np.repeat(a[-1:], extra, axis=0)])
-    return unchecked(problem, x=grow(problem.x), weights=grow(problem.weights))
+    numbers = np.minimum(np.arange(padded_size(m)), m - 1)
+    x, weights = problem.x[numbers], np.asarray(problem.weights)[numbers]
+    return unchecked(problem, x=x, weights=weights)
+
+
+def padded_if_sparse(problem: Problem) -> Problem:
+    """Known sparse rows, padded, the rows that fill up with weight 0; others as is."""
+    if not isinstance(problem.x, SparseRows) or not is_concrete(problem):
+        return problem
+    more = padded(problem)
+    there = np.arange(more.num_points) < problem.num_points
+    return unchecked(more, weights=np.where(there, more.weights, 0))
 
 
 def padded_size(size: int) -> int:

@@ -12,6 +12,7 @@ from bregjax._evaluation import (
     check_leaves,
     evaluate,
     leaf_codes,
+    padded_if_sparse,
     working,
 )
 from bregjax._problem import Problem, check_problem, new_rows
@@ -132,16 +133,17 @@ def soft_assignments(
     if is_concrete(temperature) and not float(temperature) > 0:  # pyright: ignore[reportArgumentType]
         raise ValueError(f"`temperature` must be positive; got {temperature}.")
     others = new_rows(problem, rows)
-    return evaluate(
+    shares = evaluate(
         _responsibilities,
         problem,
         children,
-        others.x,
+        padded_if_sparse(others).x,
         temperature,
         num_clusters=check_count(
             "num_clusters", num_clusters, problem.num_points, "rows"
         ),
     )
+    return shares[: others.num_points]
 
 
 def _top(problem: Problem, num_features: int) -> np.ndarray:

@@ -285,6 +285,12 @@ def new_rows(problem: Problem, rows: TableLike | None) -> Problem:
                 f"`rows` must have a row a point, as `x` does; got shape "
                 f"{np.shape(given)}. One point is rows[None]."
             )
+        if not family.encodes and np.shape(given)[1:] != problem.x.shape[1:] != (1,):
+            raise ValueError(
+                f"`rows` must have {problem.x.shape[1]} columns, as `x` has; got shape "
+                f"{np.shape(given)}. Make them as `x` was made, a row a point, by the "
+                "same vocabulary."
+            )
         try:
             _, found = _rows_of(family, given)
         except ValueError as error:

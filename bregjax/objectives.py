@@ -13,7 +13,7 @@ import numpy as np
 
 from bregjax._checks import check_count, check_support, is_concrete
 from bregjax._columns import ColumnBlocks
-from bregjax._evaluation import evaluate
+from bregjax._evaluation import evaluate, padded_if_sparse
 from bregjax._mixtures import log_total
 from bregjax._problem import Problem, check_problem, new_rows
 from bregjax._typing import Array, DataLike, TableLike
@@ -77,12 +77,13 @@ def held_out_log_likelihood(
         -1.3294
     """
     problem = check_problem(problem)
-    others = new_rows(problem, rows)
+    others = padded_if_sparse(new_rows(problem, rows))
     return evaluate(
         _held_out,
         problem,
         children_of(tree, problem.num_points),
         others.x,
+        others.weights,
         num_clusters=_count(num_clusters, problem.num_points),
     )
 
@@ -295,13 +296,21 @@ def _ridge_loss(
 
 
 def _held_out(
-    problem: Problem, children: Array, rows: Array, *, num_clusters: int
+    problem: Problem,
+    children: Array,
+    rows: Array,
+    row_weights: Array,
+    *,
+    num_clusters: int,
 ) -> Array:
     if isinstance(problem.x, ColumnBlocks):
         scores, weights = scores_of_cut(problem, children, rows, num_clusters)
-        return jnp.sum(log_likelihoods_by_density(scores, weights))
-    clusters, _ = clusters_of_cut(problem, children, num_clusters)
-    return jnp.sum(row_log_likelihoods(problem.family, clusters, rows))
+        by_row = log_likelihoods_by_density(scores, weights)
+    else:
+        clusters, _ = clusters_of_cut(problem, children, num_clusters)
+        by_row = row_log_likelihoods(problem.family, clusters, rows)
+    # Weights are 1, and 0 of rows that fill up.
+    return jnp.sum(jnp.where(row_weights > 0, by_row, 0))
 
 
 def _leave_one_out(problem: Problem, children: Array, *, num_clusters: int) -> Array:

@@ -296,3 +296,14 @@ def test_pseudo_counts_shift_weights(rng):
     np.testing.assert_array_equal(tree.children, by_hand.children)
     np.testing.assert_allclose(tree.merge_costs, by_hand.merge_costs, rtol=1e-10)
     np.testing.assert_array_equal(tree.weights, np.ones(6))
+
+
+def test_what_is_no_tree_is_told():
+    problem = Problem(np.arange(5.0), family="ward")
+    linkage = agglomerate(problem).linkage()
+    with pytest.raises(ValueError, match="got children of .*from_linkage first"):
+        replay(problem, linkage)
+    with pytest.raises(ValueError, match="look like labels"):
+        replay(problem, [0, 0, 1, 1, 1])
+    with pytest.raises(ValueError, match=r"got \(5, 1\)\. Pass numpy\.asarray"):
+        Problem(np.arange(5.0), family="ward", weights=np.ones((5, 1)))

@@ -7,7 +7,7 @@ import scipy.sparse
 from bregjax import Problem, dendrogram_features
 from bregjax.convex import BinaryEntropy, NegativeEntropy
 from bregjax.hierarchy import agglomerate, certify, cluster_cost, replay
-from bregjax.hierarchy._sparse import engine
+from bregjax.hierarchy._sparse import agglomeration, engine
 from bregjax.smoothing import adding, mixing, pseudo_count
 
 M, D = 24, 30
@@ -69,14 +69,18 @@ def test_too_many_doubtful_costs_are_refused_or_left_to_other_engines(rng, monke
     monkeypatch.setattr(engine, "_EXACT_PER_CLUSTER", 0)
     monkeypatch.setattr(engine, "_EXACT_AT_LEAST", 3)
     x = np.concatenate([near(rng)] * 4, axis=1)
+    table = scipy.sparse.csr_array(x)
+    for rows in (table, x):
+        with pytest.raises(ValueError, match="mostly rounding"):
+            agglomerate(rows, family="poisson", engine="sparse")
+        problem = Problem(rows, family="poisson")
+        tree, info = agglomerate(problem, return_info=True)
+        assert info.engine == "matrix"
+        assert certify(problem, tree).holds()
+    monkeypatch.setattr(agglomeration, "available_memory", lambda: 2000)
+    monkeypatch.setattr(agglomeration, "bytes_needed", lambda _: 0)
     with pytest.raises(ValueError, match=r"mostly rounding .* x\.toarray\(\)"):
-        agglomerate(scipy.sparse.csr_array(x), family="poisson")
-    with pytest.raises(ValueError, match="mostly rounding"):
-        agglomerate(x, family="poisson", engine="sparse")
-    problem = Problem(x, family="poisson")
-    tree, info = agglomerate(problem, return_info=True)
-    assert info.engine == "matrix"
-    assert certify(problem, tree).holds()
+        agglomerate(table, family="poisson")
 
 
 def test_equal_rows_cost_nothing_under_any_weights(rng):

@@ -299,3 +299,15 @@ def test_sparse_rows_are_known():
     partition = hard_clustering(problem, num_clusters=2, key=0)
     with pytest.raises(TypeError, match="`assign` loops on the host"):
         jax.jit(partition.assign)(problem.x)
+
+
+@pytest.mark.parametrize("family", ["poisson", "multinomial"])
+def test_rows_that_no_cluster_can_hold_are_told(family):
+    """They got the first label, though it cost as infinitely much as the others."""
+    x = np.array([[3.0, 0, 0, 1, 0], [4, 1, 0, 0, 0], [0, 0, 3, 1, 0], [0, 1, 5, 0, 0]])
+    new = [[4.0, 0, 0, 1, 0], [0, 0, 4, 0, 1], [0, 0, 0, 0, 2]]
+    for rows in (scipy.sparse.csr_array(x), x):
+        found = hard_clustering(Problem(rows, family=family), init=[0, 0, 1, 1])
+        with pytest.raises(ValueError, match=r"no cluster can hold, 2 of 3, .* row 1:"):
+            found.assign(new)
+        np.testing.assert_array_equal(found.assign(new[:1]), [0])

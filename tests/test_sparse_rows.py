@@ -383,3 +383,38 @@ def test_a_family_of_ones_own():
     np.testing.assert_allclose(
         found.log_likelihood(), expected.log_likelihood(), rtol=1e-12
     )
+
+
+KINDS_OF_VALUES = ("features", "held_out", "assignments")
+
+
+def test_few_new_rows_share_what_compiles(caplog):
+    """Whatever their entries: documents come one by one."""
+    problem, dense = twins(reals(), "poisson", "adding", "ones")
+    tree = bj.agglomerate(dense).children
+    new = _new_rows("poisson")[:4]
+    new[:, :3] = 0  # words nobody used before are more columns, in a table this small
+
+    def values(row):
+        table = scipy.sparse.csr_array(new[[row]])
+        return [FUNCTIONS[name](problem, tree, table) for name in KINDS_OF_VALUES]
+
+    values(0)
+    jax.config.update("jax_log_compiles", True)
+    try:
+        with caplog.at_level("WARNING"):
+            found = values(1)
+    finally:
+        jax.config.update("jax_log_compiles", False)
+    compiled = [r for r in caplog.records if "Compiling" in r.getMessage()]
+    assert not compiled, [r.getMessage() for r in compiled]
+    for name, value in zip(KINDS_OF_VALUES, found, strict=True):
+        expected = FUNCTIONS[name](dense, tree, new[[1]])
+        np.testing.assert_allclose(value, expected, rtol=1e-10, err_msg=name)
+
+
+def test_rows_of_another_width_are_told():
+    problem, _ = twins(counts(), "poisson", "none", "ones")
+    tree = bj.agglomerate(problem)
+    with pytest.raises(ValueError, match=r"`rows` must have 24 columns, as `x` has"):
+        bj.soft_assignments(problem, tree, counts()[:, :9], num_clusters=2)

@@ -42,7 +42,7 @@ from bregjax.hierarchy._provenance import remember
 from bregjax.hierarchy._searches import drowned, found_children, search_tree
 from bregjax.hierarchy._sparse.agglomeration import (
     agglomerate_sparse,
-    check_digits,
+    for_other_engines,
     goes_sparsely,
 )
 from bregjax.hierarchy._tree_costs import leaves_and_codes, replay_costs
@@ -278,7 +278,7 @@ def _agglomerate_eagerly(
             weights = np.asarray(problem.weights)
             tree = Dendrogram(children, costs, weights, _ward_scale(problem))
             return tree, AgglomerationInfo("sparse")
-        check_digits(problem, engine)
+        problem = for_other_engines(problem, engine)
     engine = _engine_for(mesh, engine)
     if not problem.family.cluster_model().distributes:
         mesh = None

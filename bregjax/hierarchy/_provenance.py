@@ -66,5 +66,5 @@ def compare_costs(tree: Dendrogram, costs: DataLike) -> None:
         f"{len(costs)} differ, most that of merge {worst}, {own[worst]:.6g} in the "
         f"tree and {costs[worst]:.6g} under `problem`. Pass the problem that the tree "
         "was made of (its family, smoothing and weights); or tree.children, to take "
-        "the merges alone."
+        "the merges alone, or as labels to start from tree.cut(num_clusters)."
     )

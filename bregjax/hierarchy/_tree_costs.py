@@ -120,9 +120,13 @@ def children_of(tree: Dendrogram | DataLike, num_points: int) -> Array | np.ndar
     """
     children = tree.children if isinstance(tree, Dendrogram) else tree
     if np.shape(children) != (num_points - 1, 2):
+        hint = {
+            (num_points - 1, 4): " Read a linkage by Dendrogram.from_linkage first.",
+            (num_points,): " These look like labels, which are no tree.",
+        }.get(np.shape(children), "")
         raise ValueError(
             f"`tree` must have {num_points - 1} merges for the {num_points} rows of "
-            f"the problem; got children of shape {np.shape(children)}."
+            f"the problem; got children of shape {np.shape(children)}.{hint}"
         )
     if not is_concrete(children):
         return jnp.asarray(children)

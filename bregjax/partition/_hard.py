@@ -86,7 +86,9 @@ class HardClustering(Fitted):
         check_on_host("assign", (others, self.states))
         with working((others, self.states)) as (others, states):
             costs = points_of(others, name="rows").costs(states)
-            return np.asarray(_cheapest(costs))[: others.num_points]
+            count = others.num_points
+            _check_any(np.asarray(costs)[:count])
+            return np.asarray(_cheapest(costs))[:count]
 
     def __repr__(self) -> str:
         """The outcome, in a line."""
@@ -208,6 +210,18 @@ def hard_clustering(
             states=states,
             objective=np.asarray(trace),  # pyright: ignore[reportArgumentType]
             result=result,
+        )
+
+
+def _check_any(costs: np.ndarray) -> None:
+    """Raise ValueError at the first row without a finite cost, of costs `[r, k]`."""
+    nowhere = ~np.any(np.isfinite(costs), axis=1)
+    if np.any(nowhere):
+        raise ValueError(
+            f"`rows` has rows that no cluster can hold, {np.count_nonzero(nowhere)} of "
+            f"{len(costs)}, the first at row {np.argmax(nowhere)}: they have what no "
+            "row of the cluster has, such as a word. Smooth the problem, or leave such "
+            "rows out; `dendrogram_features` has costs of taking them in."
         )
 
 

@@ -14,7 +14,7 @@ from bregjax.hierarchy._sparse.clusters import SparseClusters, floors_of
 from bregjax.hierarchy._sparse.costs import SparseCosts
 from bregjax.hierarchy._sparse.sweep import Sweep
 from bregjax.partition._base import Points
-from bregjax.partition._sparse_statistics import Entries, SparseStatistics
+from bregjax.partition._sparse_statistics import RowEntries, SparseStatistics
 
 __all__ = ["SparsePoints", "statistics_of"]
 
@@ -98,7 +98,7 @@ def statistics_of(problem: Problem) -> tuple[SparseStatistics, np.ndarray]:
     above = scale * np.asarray(rows.values)
     found = SparseStatistics(
         function=model.function,
-        entries=Entries(pattern.starts, pattern.rows, pattern.columns, above),
+        entries=RowEntries(pattern.starts, pattern.rows, pattern.columns, above),
         rate=np.where(alike, rate[0], rate),
         center=np.zeros(d) if floors.center is None else floors.center,
     )

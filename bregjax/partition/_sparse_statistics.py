@@ -32,7 +32,7 @@ from bregjax._typing import Array
 from bregjax.clusters._excess import excess_of
 from bregjax.convex import ConvexFunction
 
-__all__ = ["Entries", "SparseStatistics"]
+__all__ = ["RowEntries", "SparseStatistics"]
 
 # Divergences that one program computes, 2 MiB in float64.
 _CHUNK = 2**18
@@ -45,7 +45,7 @@ _MOST = 0.5
 _INSIDE = 0.5
 
 
-class Entries(NamedTuple):
+class RowEntries(NamedTuple):
     """Entries of rows, row by row, in some of the columns.
 
     Attributes:
@@ -68,12 +68,12 @@ class Entries(NamedTuple):
         places = first + np.arange(ends[-1] if len(ends) else 0)
         return places, np.repeat(np.arange(len(rows)), lengths)
 
-    def in_columns(self, chosen: np.ndarray) -> "Entries":
+    def in_columns(self, chosen: np.ndarray) -> "RowEntries":
         """Those in some columns, which a boolean for each says."""
         kept = chosen[self.columns]
         starts = np.concatenate([[0], np.cumsum(kept)])[self.starts]
         rest = (part[kept] for part in (self.rows, self.columns, self.above))
-        return Entries(starts, *rest)
+        return RowEntries(starts, *rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class SparseStatistics:
     """
 
     function: ConvexFunction
-    entries: Entries
+    entries: RowEntries
     rate: np.ndarray
     center: np.ndarray
 
@@ -104,7 +104,7 @@ class SparseStatistics:
         return counts > _MOST * len(self.rate)
 
     @cached_property
-    def _thin(self) -> Entries:
+    def _thin(self) -> RowEntries:
         """The entries in all other columns."""
         return self.entries.in_columns(~self._is_full)
 

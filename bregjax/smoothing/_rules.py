@@ -260,11 +260,14 @@ def bernstein(
 
     Args:
         num_categories: n, the number of categories.
-        sample_size: N, the size of the whole sample (fixed, never a cluster's).
+        sample_size: N, the size of the whole sample (fixed, never a cluster's): the
+            number of rows, as in the paper's experiments, or of all that they count,
+            with which the amount is smaller.
         delta: δ in (0, 1).
 
     Returns:
-        The map of `mixing` towards (1/n, …, 1/n).
+        The map of `mixing` towards (1/n, …, 1/n). `tune_smoothing` tunes its center as
+        well as its amount; `mixing(center, amount)` keeps the center.
 
     Raises:
         ValueError: If n < 2, N is not positive or δ is not in (0, 1).

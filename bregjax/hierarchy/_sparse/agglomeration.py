@@ -1,6 +1,7 @@
 """Trees of sparse rows: which problems go this way, and how."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
@@ -16,12 +17,14 @@ from bregjax.hierarchy._sparse.clusters import SparseClusters
 from bregjax.hierarchy._sparse.costs import SparseCosts, sparse_costs_along
 from bregjax.hierarchy._sparse.engine import TooNoisy, bytes_needed, merge_sparse
 
-__all__ = ["agglomerate_sparse", "goes_sparsely"]
+__all__ = ["agglomerate_sparse", "for_other_engines", "goes_sparsely"]
 
 _GIB = 2**30
 # The share of the free memory that costs of all pairs may take.
 _SHARE = 0.8
 
+# Tables of the size of dense rows that other engines hold at once, about.
+_TABLES = 6
 # Dense rows of so many columns go by their entries where costs have logarithms: at 100
 # columns that took a quarter of the time of other engines, at 30 twice as long.
 _MANY_COLUMNS = 100
@@ -94,7 +97,7 @@ def agglomerate_sparse(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Children and merge costs of the tree of a problem, by its entries that are not 0.
 
-    None where too many costs are mostly rounding; see `check_digits`.
+    None where too many costs are mostly rounding; see `for_other_engines`.
 
     Raises:
         ValueError: If a row has no finite cost, or costs of all pairs do not fit.
@@ -112,20 +115,25 @@ def agglomerate_sparse(
     return children, sparse_costs_along(problem, children)
 
 
-def check_digits(problem: Problem, engine: str) -> None:
-    """Raise unless another engine may find the tree that this one has not found.
+def for_other_engines(problem: Problem, engine: str) -> Problem:
+    """Return the problem with dense rows, as another engine takes them.
 
     Raises:
-        PrecisionError: If rows are sparse, or this engine was asked for.
+        PrecisionError: If this engine was asked for, or the rows do not fit into memory
+            when dense.
     """
-    if isinstance(problem.x, SparseRows) or engine == "sparse":
-        raise PrecisionError(
-            "`x` has rows whose merge costs are mostly rounding beside the size of "
-            "their entries: they differ little, or smoothing leaves little of them. "
-            "Subtract what all rows share where the family allows of it, smooth less, "
-            "or pass dense rows, x.toarray(), to another engine, whose costs do not "
-            "cancel."
-        )
+    table: Any = problem.x
+    m, d = table.shape
+    fits = _TABLES * 8 * m * d < _SHARE * available_memory()
+    if engine != "sparse" and (fits or not isinstance(table, SparseRows)):
+        rows = table.toarray() if isinstance(table, SparseRows) else table
+        return unchecked(problem, x=rows)
+    raise PrecisionError(
+        "`x` has rows whose merge costs are mostly rounding beside the size of their "
+        "entries: they differ little, or smoothing leaves little of them. Subtract "
+        "what all rows share where the family allows of it, smooth less, or pass dense "
+        "rows, x.toarray(), to another engine, whose costs do not cancel."
+    )
 
 
 def _check_memory(num_points: int) -> None:
