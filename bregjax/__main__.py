@@ -94,7 +94,9 @@ def _add_cluster(commands) -> None:
         type=Path,
         metavar="FILE",
         help="table: csv, tsv, txt (also .gz), npy, npz, or mtx; - for text from the "
-        "standard input. Sparse tables are made dense; True and False are 1 and 0; "
+        "standard input. Sparse tables stay sparse for the families of counts, "
+        "bernoulli and ward; an array y beside them is taken as --classes. "
+        "True and False are 1 and 0; "
         "other text is for --family categorical",
     )
     add(
