@@ -53,17 +53,21 @@ DEFAULT = {
             "bernoulli-*",
             "diagonal_gaussian-*",
             "gaussian-*",
-            "truncated_poisson-*",
         ),
     },
     "test_cluster_gradients.py": {
         "test_gradients_match_finite_differences": FAMILIES,
-        "test_second_derivatives_match_differences_of_gradients": (
-            "poisson",
-            "gaussian",
-        ),
+        "test_second_derivatives_match_differences_of_gradients": (),
+    },
+    "test_cluster_edges.py": {
+        "test_boundary_faces_of_any_psi_leave_the_others_their_digits": (),
+    },
+    "test_columnwise.py": {
+        "test_the_model_inside_jit_is_that_outside": (),
+        "test_normal_columns_are_the_built_in": (),
     },
     "test_cluster_models.py": {
+        "test_coding_does_not_change_the_cost": (),
         "test_merge_cost_is_symmetric_and_zero_between_equals": FAMILIES,
         "test_float32_costs_agree_with_float64": FAMILIES,
         "test_closed_conjugates_are_what_psi_alone_gives": ("poisson", "bernoulli"),
@@ -79,8 +83,9 @@ DEFAULT = {
         "test_boundary_and_outside": ("float64-*Poisson*", "float64-*two zeros*"),
     },
     "test_conjugate_derivatives.py": {
-        "test_second_derivatives_overcomplete": ("rev-fwd",),
-        "test_derivatives_of_the_maximiser": ("newton",),
+        "test_second_derivatives_overcomplete": (),
+        "test_derivatives_of_the_maximiser": (),
+        "test_closure_over_tracers": (),
     },
     "test_conjugate_edges.py": {
         "test_edges": (
@@ -109,11 +114,16 @@ DEFAULT = {
     "test_directions.py": {
         "test_equal_and_opposite_rows": (),
         "test_trees_do_not_depend_on_the_axes": (),
+        "test_gradients_at_the_center_and_between_equal_means": (),
         "test_divergence_along_and_across_to_forty_digits": ("*-1e-05-*", "*-0.99-3"),
     },
     "test_divergences.py": {
         "*": FUNCTIONS,
         "test_pairs": ("negative_entropy",),
+        "test_plain_functions_far_near_and_outside": (),
+    },
+    "test_docs.py": {
+        "test_python_blocks_print_what_they_show": ("windowed.md",),
     },
     "test_engines.py": {
         "test_matrix_is_greedy": ("ward-*", "gaussian-*", "bernoulli-*"),
@@ -138,17 +148,19 @@ DEFAULT = {
         "test_rows_on_the_boundary_have_derivatives": ("poisson",),
         "test_float32": (),
         "test_gradients": ("poisson",),
-        "test_likelihoods_against_scipy": ("gaussian", "poisson"),
+        "test_likelihoods_against_scipy": ("poisson",),
     },
     "test_partition.py": {
         "test_objectives_never_get_worse": ("gaussian", "poisson", "truncated_poisson"),
     },
     "test_plain_kinks.py": {
-        "test_smooth_functions_keep_all_their_digits": ("float64-logsumexp",),
+        "test_smooth_functions_keep_all_their_digits": (),
         "test_costs_at_a_kink_are_those_of_the_definition": ("absolute", "largest"),
     },
     "test_precision.py": {
-        "test_float32_gives_the_tree_of_float64": ("glass-214-diagonal_gaussian-*",),
+        "test_float32_gives_the_tree_of_float64": (
+            "glass-214-diagonal_gaussian-matrix",
+        ),
         "test_bandwidths_far_above_the_spread": ("diagonal_gaussian",),
     },
     "test_problem.py": {
@@ -230,11 +242,7 @@ DEFAULT = {
         "test_gradient_of_an_expected_loss": (),
     },
     "test_sparse.py": {
-        "test_trees_are_those_of_dense_rows": (
-            "*-none-real",
-            "*g_uneven-real",
-            "*-pseudo_count_uneven-ones",
-        ),
+        "test_trees_are_those_of_dense_rows": ("*g_uneven-real", "*uneven-ones"),
         "test_trees_of_ties_are_certified": (
             "multinomial-none-whole",
             "bernoulli-mixing-ones",
@@ -277,6 +285,7 @@ DEFAULT = {
     },
     "test_support.py": {
         "test_clear_clusters_are_supported": ("points",),
+        "test_columns_against_a_loop": (),
         "test_errors": (),
     },
     "test_transformations.py": {
@@ -288,6 +297,7 @@ DEFAULT = {
         "test_two_points": (),
         "test_ten_powers_of_ten": (),
         "test_other_maps": (),
+        "test_an_objective_of_ones_own": (),
         "test_optimizers_agree": (),
         "test_columns_in_any_units": (),
         "test_the_number_of_trees_is_bounded": (),
@@ -295,6 +305,7 @@ DEFAULT = {
     "test_narrow_bandwidths.py": {
         "test_tuning_from_far_below": (),
         "test_tuning_ends_where_digits_do": (),
+        "test_derivatives_with_and_without_roots": (),
         "test_costs_of_narrow_bandwidths": ("1e-06",),
         "test_engines_agree": ("matrix", "windowed"),
         "test_every_smoothing_keeps_roots": ("adding", "blur"),
@@ -305,8 +316,8 @@ DEFAULT = {
             "ward",
             "gaussian",
             "poisson",
-            "multinomial",
         ),
+        "test_screens_keep_their_digits_where_more_would_not_help": (),
         "test_hostile_rows": ("gaussian", "poisson", "diagonal_gaussian"),
     },
     "test_windowed_cached.py": {
@@ -320,6 +331,7 @@ DEFAULT = {
     "test_windowed_singly.py": {
         "test_what_is_known_afterwards_holds": (),
         "test_in_single_precision_too": (),
+        "test_work_is_linear_in_rows_whatever_the_bandwidth": (),
         "test_merges_in_one_program_are_greedy_s": ("ordinary-poisson",),
     },
 }
