@@ -270,7 +270,7 @@ DEFAULT = {
             "poisson-pseudo_count_uneven-real",
             "*-mixing-whole",
         ),
-        "test_random_trees_are_those_of_dense_rows": ("ward-mixing_uneven-real",),
+        "test_random_trees_are_those_of_dense_rows": ("ward-adding-real",),
         "test_costs_of_rows_close_to_their_cluster_have_digits": (
             "*-poisson",
             "0.001-*",
