@@ -47,8 +47,10 @@ from bregjax.families import Laplace as Laplace
 from bregjax.families import Multinomial as Multinomial
 from bregjax.families import NegativeBinomial as NegativeBinomial
 from bregjax.families import Poisson as Poisson
+from bregjax.families import Product as Product
 from bregjax.families import SphericalGaussian as SphericalGaussian
 from bregjax.families import VonMisesFisher as VonMisesFisher
+from bregjax.families import choose_families as choose_families
 from bregjax.hierarchy import Dendrogram as Dendrogram
 from bregjax.hierarchy import agglomerate as agglomerate
 from bregjax.hierarchy import certify as certify

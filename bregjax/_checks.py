@@ -151,7 +151,11 @@ def check_count(name: str, value: SupportsIndex, largest: int, what: str) -> int
 
 
 def check_finite(
-    name: str, values: DataLike | Array, *, columns: Sequence[object] | None = None
+    name: str,
+    values: DataLike | Array,
+    *,
+    columns: Sequence[object] | None = None,
+    missing: bool = False,
 ) -> None:
     """Raise ValueError at the first NaN, inf or missing entry.
 
@@ -159,6 +163,7 @@ def check_finite(
         name: The argument's name.
         values: Its entries.
         columns: Names of the columns; those of a data frame if None.
+        missing: Whether NaN stands for a missing entry, which is allowed.
     """
     array = number_array(values, name)
     if not jnp.issubdtype(array.dtype, jnp.inexact):
@@ -166,7 +171,7 @@ def check_finite(
     check_support(
         name,
         array,
-        np.isfinite(array),
+        np.isfinite(array) | (missing & np.isnan(array)),
         rule="must be finite",
         remedy=FILL,
         columns=columns or column_names(values),

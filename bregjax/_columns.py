@@ -22,11 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete, on_host
+from bregjax._column_parameters import as_rows, in_columns
 from bregjax._geometry import FunctionGeometry
 from bregjax._problem import Problem, unchecked
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
-from bregjax._sparse_rows import SparseRows, in_columns
+from bregjax._sparse_rows import SparseRows
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import BregmanModel, MeanState
 from bregjax.clusters._bregman_model import divergences_from
@@ -35,7 +36,6 @@ from bregjax.smoothing._maps import CenteredMap, PseudoCount
 
 __all__ = [
     "ColumnBlocks",
-    "as_rows",
     "by_columns",
     "idle_divergence",
     "in_blocks",
@@ -354,7 +354,7 @@ def _codes_of_entries(
                 np.asarray(smoothing.center), (problem.x.shape[1],)
             )
             smoothing = dataclasses.replace(smoothing, center=center[there, None])
-        function = jax.tree.map(as_rows, in_columns(_function(problem), there))
+        function = as_rows(in_columns(_function(problem), there))
         with on_host():
             codes = np.asarray(_codes_of_rows(function, smoothing, values, sizes))
         found.append(codes[: _CHUNK - extra])
@@ -369,8 +369,3 @@ def _codes_of_rows(
     if smoothing is not None:
         rows, weights = smoothing(rows, weights)
     return BregmanModel(function).result(MeanState(weights, rows))
-
-
-def as_rows(parameters: Any) -> Any:
-    """Parameters of columns as those of rows of one column each."""
-    return parameters[:, None] if np.ndim(parameters) == 1 else parameters

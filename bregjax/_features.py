@@ -15,7 +15,8 @@ from bregjax._evaluation import (
     padded_if_sparse,
     working,
 )
-from bregjax._problem import Problem, check_problem, new_rows
+from bregjax._new_rows import new_rows
+from bregjax._problem import Problem, check_problem
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import Array, DataLike, TableLike
 from bregjax.hierarchy import Dendrogram

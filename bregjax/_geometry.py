@@ -11,9 +11,10 @@ from typing_extensions import override
 
 from bregjax._centers import check_map
 from bregjax._checks import check_entries, check_finite, float_array, is_concrete
+from bregjax._column_parameters import in_columns
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
-from bregjax._sparse_rows import SparseRows, SparseTable, in_columns
+from bregjax._sparse_rows import SparseRows, SparseTable
 from bregjax._typing import Array, DataLike, PyTree
 from bregjax.clusters import BregmanModel, ClusterModel, MeanState
 from bregjax.clusters._bregman_model import divergences_from

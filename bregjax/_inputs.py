@@ -149,8 +149,13 @@ def column_names(values: Any) -> list[object] | None:
     return None if names is None or callable(names) else list(names)
 
 
-def check_table(name: str, x: Any) -> tuple[int, ...]:
+def check_table(name: str, x: Any, *, masked: bool = False) -> tuple[int, ...]:
     """Return the shape of a table that has one row for each point.
+
+    Args:
+        name: The argument's name.
+        x: The table.
+        masked: Whether entries may be hidden by a mask.
 
     Raises:
         TypeError: If the table is sparse.
@@ -158,7 +163,8 @@ def check_table(name: str, x: Any) -> tuple[int, ...]:
             rows or no columns.
     """
     _refuse_sparse(name, x)
-    refuse_masked(name, x)
+    if not masked:
+        refuse_masked(name, x)
     try:
         shape = np.shape(x)
     except ValueError:

@@ -1,6 +1,6 @@
 """What to cluster, and by what: data, family, smoothing and weights, checked once."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,25 +9,27 @@ import numpy as np
 
 from bregjax._centers import sparse_fault
 from bregjax._checks import check_weights, float_array, is_concrete
-from bregjax._geometry import FunctionGeometry, Geometry
-from bregjax._inputs import check_table, dense_remedy, number_array, size_in_words
+from bregjax._family_like import FamilyLike, geometry_for
+from bregjax._frames import frame_of
+from bregjax._geometry import Geometry
+from bregjax._inputs import check_table, dense_remedy, size_in_words
 from bregjax._pytree import in_words, register_pytree
-from bregjax._sparse_rows import SparseRows, is_sparse, sparse_of_dense, sparse_rows
+from bregjax._sparse_rows import SparseRows, is_sparse, sparse_rows
 from bregjax._typing import Array, DataLike, TableLike
-from bregjax.convex import ConvexFunction
-from bregjax.convex._plain import as_convex_function
-from bregjax.families import named_family
+from bregjax.families import Product
+from bregjax.families._layout import Missing
 from bregjax.smoothing import StatisticMap
+from bregjax.smoothing._by_block import ByBlock
 
 __all__ = [
-    "FamilyLike",
     "Problem",
+    "SmoothingLike",
     "check_problem",
-    "new_rows",
+    "rows_of",
     "unchecked",
 ]
 
-FamilyLike = str | Geometry | ConvexFunction | Callable[[Array], Array]
+SmoothingLike = StatisticMap | str | Mapping[Any, StatisticMap | str | None] | None
 
 _KEPT: Any = object()  # an argument of `replace` that was not given
 
@@ -78,8 +80,9 @@ class Problem:
         x: TableLike,
         *,
         family: FamilyLike,
-        smoothing: StatisticMap | str | None = "auto",
+        smoothing: SmoothingLike = "auto",
         weights: DataLike | None = None,
+        missing: Missing = "auto",
     ) -> None:
         """Resolve names and defaults, and check known values.
 
@@ -90,22 +93,32 @@ class Problem:
                 such (`takes_sparse`).
             family: A family, the name of a built-in one ("gaussian", "poisson", …), or
                 a convex function: a `ConvexFunction` or any relatively differentiable
-                JAX function of a vector.
+                JAX function of a vector. For a table with columns of several kinds
+                "auto", or a mapping of columns to families, the others "auto"; see
+                `choose_families`.
             smoothing: A smoothing map (`normal_reference(x)`, `bernstein(…)`, …), None,
                 or "auto" for what the family names: bandwidths by the normal reference
-                rule for Gaussians, none where costs are finite without.
+                rule for Gaussians, none where costs are finite without. For columns of
+                several kinds a mapping of columns to such.
             weights: Positive weights of the rows, `[m]`, 1 by default: a row of weight
                 w costs what w copies of it do.
+            missing: How cells that are missing (NaN, None, NA, masked) count, for
+                families of independent columns: with "auto" costs are those of the
+                cells that are observed; "observed" says that new rows may lack cells
+                though these do not; "scaled" takes costs per observed weight. See
+                `Product`.
 
         Raises:
             ValueError: If data, weights or the center of the smoothing are unfit,
                 naming the row, the column, the value and the remedy.
             TypeError: If `family` or `smoothing` is of no kind known here.
         """
-        geometry = _geometry(family)
         x = sparse_rows(x) if is_sparse(x) else x
-        count = check_table("x", x)[0]
-        geometry, rows = _rows_of(geometry, x)
+        table: Any = frame_of(x) if isinstance(x, Mapping) else x
+        geometry = geometry_for(table, family, missing)
+        x = table
+        count = check_table("x", x, masked=geometry.encodes)[0]
+        geometry, rows = rows_of(geometry, x)
         if weights is not None:
             check_weights(weights, count)
             weights = float_array(weights, "weights")
@@ -122,7 +135,7 @@ class Problem:
         self,
         rows: Array,
         geometry: Geometry,
-        smoothing: StatisticMap | str | None,
+        smoothing: SmoothingLike,
         weights: Array | None,
     ) -> None:
         """Settle what depends on several fields, and set them."""
@@ -148,8 +161,9 @@ class Problem:
         *,
         x: TableLike = _KEPT,
         family: FamilyLike = _KEPT,
-        smoothing: StatisticMap | str | None = _KEPT,
+        smoothing: SmoothingLike = _KEPT,
         weights: DataLike | None = _KEPT,
+        missing: Missing = "auto",
     ) -> "Problem":
         """Return the problem with other data, family, smoothing or weights.
 
@@ -163,6 +177,7 @@ class Problem:
             family: As for `Problem`.
             smoothing: As for `Problem`.
             weights: As for `Problem`; None for 1 each.
+            missing: As for `Problem`; needs `x`.
 
         Returns:
             Another problem; this one is unchanged.
@@ -187,17 +202,28 @@ class Problem:
             kept = weights is self.weights and is_concrete(weights)
             if kept and np.all(weights == 1):
                 weights = None
-            return Problem(x, family=family, smoothing=smoothing, weights=weights)
+            return Problem(
+                x,
+                family=family,
+                smoothing=smoothing,
+                weights=weights,
+                missing=missing,
+            )
         geometry, rows = self.family, self.x
+        if missing != "auto":
+            raise ValueError(
+                f"`x` must be given with `missing`; got missing={missing!r} alone. "
+                "Pass both."
+            )
         if family is not _KEPT:
-            geometry = _geometry(family)
+            geometry = geometry_for(self.x, family, missing)
             if geometry.encodes or self.family.encodes:
                 raise ValueError(
                     "`x` must be given with `family`: the problem holds rows as "
                     f"{type(self.family).__name__} reads them, which is not as "
                     f"{type(geometry).__name__} does. Pass both."
                 )
-            geometry, rows = _rows_of(geometry, self.x)
+            geometry, rows = rows_of(geometry, self.x)
         if weights is not None:
             check_weights(weights, rows.shape[0])
             weights = float_array(weights, "weights")
@@ -265,53 +291,7 @@ def check_problem(problem: Any) -> Problem:
     return unchecked(problem, family=family, _is_checked=known)
 
 
-def new_rows(problem: Problem, rows: TableLike | None) -> Problem:
-    """Return a problem of other rows, of weight 1 each, with family and smoothing kept.
-
-    Args:
-        problem: Of the rows that a tree was made of.
-        rows: Rows of the same kind; the problem's own if None.
-
-    Raises:
-        ValueError: If they do not fit, as `Problem` does.
-    """
-    family = problem.family
-    found: Any = problem.x
-    if rows is not None:
-        given: Any = _rows_like(problem, rows)
-        check_table("rows", given)
-        if np.ndim(given) < problem.x.ndim and problem.x.shape[1] != 1:
-            raise ValueError(
-                f"`rows` must have a row a point, as `x` does; got shape "
-                f"{np.shape(given)}. One point is rows[None]."
-            )
-        if not family.encodes and np.shape(given)[1:] != problem.x.shape[1:] != (1,):
-            raise ValueError(
-                f"`rows` must have {problem.x.shape[1]} columns, as `x` has; got shape "
-                f"{np.shape(given)}. Make them as `x` was made, a row a point, by the "
-                "same vocabulary."
-            )
-        try:
-            _, found = _rows_of(family, given)
-        except ValueError as error:
-            text = str(error).replace("`x`", "`rows`")
-            raise ValueError(text) from None
-    ones = float_array(np.ones(np.shape(found)[0]))
-    return unchecked(problem, x=found, weights=ones)
-
-
-def _rows_like(problem: Problem, rows: TableLike) -> TableLike:
-    """Rows that are sparse where those of a problem are, and only there."""
-    if is_sparse(rows):
-        rows = sparse_rows(rows, "rows")
-        return rows if isinstance(problem.x, SparseRows) else rows.toarray()
-    if isinstance(problem.x, SparseRows) and np.ndim(rows) == 2:
-        known = number_array(rows, "rows") if is_concrete(rows) else rows
-        return sparse_of_dense(known, "rows")
-    return rows
-
-
-def _rows_of(geometry: Geometry, x: TableLike) -> tuple[Geometry, Array]:
+def rows_of(geometry: Geometry, x: TableLike) -> tuple[Geometry, Array]:
     """The geometry with what it takes from data filled in, and the data as floats."""
     table: Any = x
     if isinstance(x, SparseRows) and not geometry.takes_sparse:
@@ -345,31 +325,16 @@ def _with_float_parameters(geometry: Geometry) -> Geometry:
     return jax.tree.map(convert, geometry)
 
 
-def _geometry(family: FamilyLike) -> Geometry:
-    if isinstance(family, str):
-        return named_family(family)
-    if isinstance(family, Geometry):
-        return family
-    if isinstance(family, type):
-        raise TypeError(
-            f"`family` must be an instance, such as {family.__name__}(); got the class."
-        )
-    if isinstance(family, ConvexFunction) or callable(family):
-        return FunctionGeometry(as_convex_function(family))
-    raise TypeError(
-        "`family` must be a family, its name, or a convex function; got "
-        f"{type(family).__name__}."
-    )
-
-
 def _smoothing(
-    smoothing: StatisticMap | str | None,
+    smoothing: SmoothingLike,
     geometry: Geometry,
     rows: Array,
     weights: Array | None,
 ) -> StatisticMap | None:
     if smoothing is None:
         return None
+    if isinstance(geometry, Product):
+        smoothing = _smoothing_of_blocks(smoothing, geometry, rows, weights)
     if isinstance(smoothing, StatisticMap):
         _check_smoothing(smoothing, geometry, rows, weights)
         return smoothing
@@ -379,6 +344,18 @@ def _smoothing(
         '`smoothing` must be "auto", None or a smoothing map such as '
         f"normal_reference(x); got {smoothing!r}."
     )
+
+
+def _smoothing_of_blocks(
+    smoothing: SmoothingLike, product: Product, rows: Array, weights: Array | None
+) -> SmoothingLike:
+    """A map for each block, of a mapping, or of one map where there is one block."""
+    if isinstance(smoothing, Mapping):
+        return product.smoothing_by_column(smoothing, rows, weights)
+    one = isinstance(smoothing, StatisticMap) and len(product.families) == 1
+    if one and not isinstance(smoothing, ByBlock):
+        return ByBlock((smoothing,))
+    return smoothing
 
 
 def _check_smoothing(

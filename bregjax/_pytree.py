@@ -92,7 +92,8 @@ def _in_one_line(node: Any) -> str:
 
 def _shown(value: Any) -> str:
     if type(value) is tuple:
-        return f"({', '.join(map(_shown, value))})"
+        comma = "," if len(value) == 1 else ""
+        return f"({', '.join(map(_shown, value))}{comma})"
     return in_words(value) if _is_array(value) else repr(value)
 
 

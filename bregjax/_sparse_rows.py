@@ -11,14 +11,13 @@ import numpy as np
 from jax.core import Tracer
 
 from bregjax._pytree import register_pytree
-from bregjax._typing import Array, PyTree
+from bregjax._typing import Array
 
 __all__ = [
     "Pattern",
     "SparseRows",
     "SparseTable",
     "equal_sparse_rows",
-    "in_columns",
     "is_sparse",
     "row_totals",
     "sparse_of_dense",
@@ -275,24 +274,6 @@ def equal_sparse_rows(x: SparseRows, weights: np.ndarray) -> np.ndarray:
         bits = columns[own].tobytes(), values[own].tobytes(), weights[row].tobytes()
         found[row] = numbers.setdefault(bits, len(numbers))
     return found
-
-
-def in_columns(tree: PyTree, columns: Array | np.ndarray) -> PyTree:
-    """Take from parameters of all columns those of some; single numbers stay.
-
-    Args:
-        tree: Of leaves that are numbers, or have one for each column, `[d]`.
-        columns: Numbers of columns; numbers past the last column stand for the last.
-    """
-
-    def chosen(leaf: Any) -> Any:
-        if np.ndim(leaf) != 1:
-            return leaf
-        known = isinstance(leaf, np.ndarray) and isinstance(columns, np.ndarray)
-        xp = np if known else jnp
-        return xp.asarray(leaf)[xp.minimum(columns, len(leaf) - 1)]
-
-    return jax.tree.map(chosen, tree)
 
 
 def stacked(first: SparseRows, second: SparseRows) -> SparseRows:

@@ -15,7 +15,8 @@ from bregjax._checks import check_count, check_support, is_concrete
 from bregjax._columns import ColumnBlocks
 from bregjax._evaluation import evaluate, padded_if_sparse
 from bregjax._mixtures import log_total
-from bregjax._problem import Problem, check_problem, new_rows
+from bregjax._new_rows import new_rows
+from bregjax._problem import Problem, check_problem
 from bregjax._typing import Array, DataLike, TableLike
 from bregjax.hierarchy import Dendrogram, replay
 from bregjax.hierarchy._blocks import map_rows

@@ -13,6 +13,14 @@ from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.clusters._averages import leaves_of_averages
 from bregjax.clusters._base import ClusterModel
+from bregjax.clusters._block_statistics import (
+    BlockStatistics,
+    averages_by_cell,
+    full_cells,
+    of_shared_cells,
+    pooled_cells,
+    pooled_cells_along,
+)
 from bregjax.clusters._host_model import HostModel
 from bregjax.clusters._merges import Merges
 from bregjax.clusters._natural.host import NaturalHost
@@ -66,9 +74,15 @@ class ColumnsModel(ClusterModel):
     params: PyTree = None
 
     @override
-    def leaves(self, statistics: PyTree, weights: Array) -> NaturalState:
+    def leaves(
+        self, statistics: PyTree | BlockStatistics, weights: Array
+    ) -> NaturalState:
         """Build states of points from mean parameters with axes `[m, d]`."""
-        return self.settle(_unsolved_leaves(self.family, statistics, weights))
+        weight = weights[:, None]
+        if isinstance(statistics, BlockStatistics):
+            weight = weight * statistics.share
+            statistics = statistics.statistics
+        return self.settle(_unsolved_leaves(self.family, statistics, weight))
 
     @property
     @override
@@ -77,12 +91,14 @@ class ColumnsModel(ClusterModel):
 
     @override
     def pool(self, a: NaturalState, b: NaturalState) -> NaturalState:
-        return self._by_column(NaturalModel.pool, _AXES, a, b)
+        pool = lambda a, b: self._by_column(NaturalModel.pool, _AXES, a, b)
+        return pooled_cells(pool, a, b)
 
     @override
     def pool_along(self, merges: Merges, leaves: NaturalState) -> NaturalState:
         pool = lambda model, leaves: model.pool_along(merges, leaves)
-        return self._by_column(pool, _AXES, leaves)
+        along = lambda leaves: self._by_column(pool, _AXES, leaves)
+        return pooled_cells_along(along, merges, leaves)
 
     @override
     def settle(self, state: NaturalState) -> NaturalState:
@@ -93,22 +109,35 @@ class ColumnsModel(ClusterModel):
     @override
     def cost(self, a: NaturalState, b: NaturalState, union: NaturalState) -> Array:
         """Sum the dual form over columns."""
-        return jnp.sum(self._by_column(NaturalModel.cost, -1, a, b, union), axis=-1)
+        return jnp.sum(self.costs_by_cell(a, b, union), axis=-1)
+
+    def costs_by_cell(
+        self, a: NaturalState, b: NaturalState, union: NaturalState
+    ) -> Array:
+        """The terms of the cost of a merge, `[..., d]`."""
+        a, b = full_cells(a, b)
+        return self._by_column(NaturalModel.cost, -1, a, b, union)
 
     @override
     def cross_cost(self, a: NaturalState, b: NaturalState) -> Array:
         """Sum differences of values over columns: good to eps · w |ψ*|."""
-        return jnp.sum(self._by_column(NaturalModel.cross_cost, -1, a, b), axis=-1)
+        costs = self._by_column(NaturalModel.cross_cost, -1, a, b)
+        return jnp.sum(of_shared_cells(costs, a, b), axis=-1)
 
     @override
     def assignment_cost(self, points: NaturalState, clusters: NaturalState) -> Array:
         """Sum w B_ψ*(τ, τ_k) over columns."""
-        by_column = self._by_column(NaturalModel.assignment_cost, -1, points, clusters)
-        return jnp.sum(by_column, axis=-1)
+        costs = self._by_column(NaturalModel.assignment_cost, -1, points, clusters)
+        return jnp.sum(of_shared_cells(costs, points, clusters), axis=-1)
 
     @override
-    def unions(self, statistics: PyTree, weights: Array) -> NaturalState:
-        return leaves_of_averages(self, statistics, weights)
+    def unions(
+        self, statistics: PyTree | BlockStatistics, weights: Array
+    ) -> NaturalState:
+        if not isinstance(statistics, BlockStatistics):
+            return leaves_of_averages(self, statistics, weights)
+        mean, weight = averages_by_cell(statistics, weights)
+        return self.settle(_unsolved_leaves(self.family, mean, weight))
 
     @override
     def pair_size(self, state: NaturalState) -> int:
@@ -144,7 +173,7 @@ def _unsolved_leaves(
     family: Potential, statistics: PyTree, weights: Array
 ) -> NaturalState:
     mean = jax.vmap(jax.vmap(lambda tree: ravel_pytree(tree)[0]))(statistics)
-    weight = jnp.broadcast_to(weights[:, None], mean.shape[:2])
+    weight = jnp.broadcast_to(weights, mean.shape[:2])
     return unsolved(weight, mean, flat_init(family, mean.dtype)[None, None])
 
 

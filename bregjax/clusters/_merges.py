@@ -87,7 +87,8 @@ class Merges:
         their value, and a light part leaves little rounding of its large value behind.
 
         Args:
-            weights: Weights of all nodes, `[L + t]`, as `sum` gives them.
+            weights: Weights of all nodes, `[L + t]`, as `sum` gives them; or with the
+                first of the axes of y.
             leaves: y of the leaves, `[L, ...]`.
             added: z, `[t, ...]`; 0 if None.
             rigid: Maps y of all nodes to booleans of the same shape: whether the
@@ -98,7 +99,7 @@ class Merges:
             y of all nodes, `[L + t, ...]`.
         """
         w_a, w_b = self.parts(weights)
-        axes = leaves.ndim - 1
+        axes = leaves.ndim - weights.ndim
         p, q = (_expand(w / (w_a + w_b), axes) for w in (w_a, w_b))
         right = self._placed(leaves, added)
         still = None

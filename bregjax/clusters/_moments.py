@@ -275,7 +275,7 @@ def pool_along(merges: Merges, weights: Array, leaves: Moments) -> Moments:
     mean = merges.average(weights, leaves.mean)
     (w_a, w_b), (mean_a, mean_b) = merges.parts(weights), merges.parts(mean)
     total = w_a + w_b
-    axes = leaves.covariance.ndim - 1
+    axes = leaves.covariance.ndim - weights.ndim
     share = _expand(w_a / total * (w_b / total), axes)
     between = share * scatter(mean_b - mean_a, leaves.form)
     covariance = merges.average(weights, leaves.covariance, added=between)

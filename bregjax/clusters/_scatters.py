@@ -209,6 +209,6 @@ def pool_along(merges: Merges, weights: Array, leaves: Scatters) -> Scatters:
     """
     location = merges.average(weights, leaves.location)
     (w_a, w_b), (a, b) = merges.parts(weights), merges.parts(location)
-    between = gap(leaves.spread, w_a[:, None], a, w_b[:, None], b)
+    between = gap(leaves.spread, w_a[..., None], a, w_b[..., None], b)
     scatter = merges.average(weights, leaves.scatter, added=between)
     return Scatters(location, scatter, leaves.spread)

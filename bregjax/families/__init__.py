@@ -6,6 +6,7 @@ from bregjax.families._beta import Beta as Beta
 from bregjax.families._categorical import Categorical as Categorical
 from bregjax.families._check import CheckReport as CheckReport
 from bregjax.families._check import Finding as Finding
+from bregjax.families._choice import choose_families as choose_families
 from bregjax.families._columnwise import Columnwise as Columnwise
 from bregjax.families._dirichlet import Dirichlet as Dirichlet
 from bregjax.families._exponential import Exponential as Exponential
@@ -23,5 +24,6 @@ from bregjax.families._named import named_family as named_family
 from bregjax.families._negative_binomial import Geometric as Geometric
 from bregjax.families._negative_binomial import NegativeBinomial as NegativeBinomial
 from bregjax.families._poisson import Poisson as Poisson
+from bregjax.families._product import Product as Product
 from bregjax.families._spherical_gaussian import SphericalGaussian as SphericalGaussian
 from bregjax.families._von_mises_fisher import VonMisesFisher as VonMisesFisher

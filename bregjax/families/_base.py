@@ -17,6 +17,7 @@ from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 from bregjax.clusters import BregmanModel, ClusterModel, NaturalModel
 from bregjax.convex import ConjugateSolution, bregman_remainder, conjugate
+from bregjax.families._cell_form import CellForm
 from bregjax.families._check import CheckReport, check_family
 from bregjax.families._densities import by_natural, naturals_of
 from bregjax.smoothing import StatisticMap, mixing
@@ -250,6 +251,10 @@ class Family(Geometry):
     def cluster_model(self) -> ClusterModel:
         """Clusters of cost Σ w B_ψ*(τ, mean of τ): the log-likelihood lost, in nats."""
         return NaturalModel(self)
+
+    def cells(self) -> CellForm | None:
+        """The form in which each cell has a weight; None if rows must be whole."""
+        return None
 
     @override
     def density_parameters(self, clusters: PyTree) -> PyTree:

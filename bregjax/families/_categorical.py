@@ -19,6 +19,7 @@ from bregjax.clusters import BregmanModel, MeanState
 from bregjax.convex import ConjugateSolution, NegativeEntropy
 from bregjax.convex._categories import on_simplex
 from bregjax.families._base import Family
+from bregjax.families._cell_form import CategoryCells, CellForm
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._densities import by_divergence
 from bregjax.families._levels import (
@@ -142,6 +143,10 @@ class Categorical(Family):
     def cluster_model(self) -> BregmanModel:
         """Clusters by the relative entropy of probabilities, column by column."""
         return BregmanModel(NegativeEntropy())
+
+    @override
+    def cells(self) -> CellForm:
+        return CategoryCells(self.sizes)
 
     @override
     def for_data(self, x: DataLike) -> Self:

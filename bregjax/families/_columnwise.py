@@ -15,6 +15,7 @@ from bregjax.clusters import ClusterModel, ColumnsModel, NaturalModel
 from bregjax.clusters._columns_model import sum_of_columns
 from bregjax.convex import ConjugateSolution
 from bregjax.families._base import Family
+from bregjax.families._cell_form import CellForm, SolvedCells
 from bregjax.families._exponential_family import ExponentialFamily
 from bregjax.families._params import split
 
@@ -184,6 +185,10 @@ class Columnwise(Family):
         if self.separable:
             return NaturalModel(self)
         return ColumnsModel(self.family, self.known_dim, self.params)
+
+    @override
+    def cells(self) -> CellForm:
+        return SolvedCells(ColumnsModel(self.family, self.known_dim, self.params))
 
     @override
     def density_parameters(self, clusters: Any) -> tuple[PyTree, Array]:

@@ -250,7 +250,8 @@ def check_digits(
     if not is_concrete((parts, precision)):
         return
     entropies = sum(-np.asarray(part) * np.log(part) for part in parts)
-    lost = float(np.max(np.finfo(float).eps * np.asarray(precision) * entropies))
+    # Cells of NaN are missing.
+    lost = float(np.nanmax(np.finfo(float).eps * np.asarray(precision) * entropies))
     if lost > _LEAST_DIGITS:
         raise ValueError(
             f"`x` varies too little for {name}: costs would be good to {lost:.0e} nats "

@@ -127,11 +127,9 @@ class InverseGaussian(PositiveFamily):
         """
         bandwidth = log_bandwidth(x, weights)
         logs = log_of_rows(x)
-        if weights is None:
-            middle = logs.mean(axis=0)
-        else:
-            middle = weights @ logs / weights.sum()
-        xp = np if isinstance(middle, np.ndarray) else jnp
+        xp = np if isinstance(logs, np.ndarray) else jnp
+        ones = xp.ones(len(logs))
+        middle = _average(logs, ones if weights is None else weights)
         amount = bandwidth**2 * xp.exp(-middle)
         return adding((np.zeros(bandwidth.shape), amount))
 
@@ -148,3 +146,10 @@ class InverseGaussian(PositiveFamily):
         """Raising E 1/x by `amount`."""
         up = np.ones(self.known_dim)
         return adding((np.zeros(self.known_dim), up), amount)
+
+
+def _average(x: Array, weights: Array) -> Array:
+    """Weighted averages of columns over the cells that are not NaN, `[d]`."""
+    xp = np if isinstance(x, np.ndarray) else jnp
+    seen = ~xp.isnan(x)
+    return weights @ xp.where(seen, x, 0) / (weights @ seen.astype(x.dtype))

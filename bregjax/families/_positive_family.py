@@ -64,12 +64,12 @@ def log_of_rows(x: Array) -> Array:
 def log_bandwidth(x: Array, weights: Array | None) -> Array:
     """Normal-reference bandwidths of the logarithms of columns, `[d]`.
 
-    Bandwidths of log(x / x_0), with x_0 the first row, which varies as log x does.
+    Bandwidths of log(x / x_0), with x_0 the first cell, which varies as log x does.
     Near x_0 the logarithm is log1p((x − x_0) / x_0), so that columns of any small
     variation keep their digits.
     """
     xp = np if isinstance(x, np.ndarray) else jnp
-    first = x[:1]
+    first = xp.take_along_axis(x, xp.argmax(~xp.isnan(x), axis=0)[None], 0)
     change = (x - first) / first
     near = xp.abs(change) < 0.5
     logs = xp.where(near, xp.log1p(xp.where(near, change, 0)), xp.log(x / first))

@@ -15,11 +15,19 @@ from bregjax._checks import (
     float_array,
     is_concrete,
 )
+from bregjax._column_parameters import in_columns
 from bregjax._inputs import column_names, number_array
-from bregjax._sparse_rows import SparseRows, in_columns
+from bregjax._sparse_rows import SparseRows
 from bregjax._typing import Array, DataLike
-from bregjax.clusters import MeanState
+from bregjax.clusters import (
+    BregmanModel,
+    ColumnsModel,
+    MeanState,
+    ScatterModel,
+    VarianceModel,
+)
 from bregjax.families._base import Family
+from bregjax.families._cell_form import CellForm, ColumnCells, SolvedColumnCells
 from bregjax.families._densities import tangent_values
 
 __all__ = ["VectorFamily"]
@@ -97,6 +105,16 @@ class VectorFamily(Family):
         check_finite("x", array, columns=columns)
         allowed, rule, remedy = self.support(array)
         check_support("x", array, allowed, rule=rule, remedy=remedy, columns=columns)
+
+    @override
+    def cells(self) -> CellForm | None:
+        if not self.columnwise:
+            return None
+        model = self.cluster_model()
+        if isinstance(model, ColumnsModel):
+            return SolvedColumnCells(self)
+        closed = isinstance(model, BregmanModel | VarianceModel | ScatterModel)
+        return ColumnCells(self) if closed else None
 
     @override
     def base_terms(self, statistics: Array, columns: Array) -> Array:

@@ -20,7 +20,8 @@ from bregjax._evaluation import (
     working,
     working_copy,
 )
-from bregjax._problem import FamilyLike, Problem, check_problem
+from bregjax._family_like import FamilyLike
+from bregjax._problem import Problem, check_problem
 from bregjax._progress import progress_shown
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import DataLike, TableLike

@@ -10,7 +10,8 @@ import numpy as np
 
 from bregjax._checks import check_count
 from bregjax._evaluation import working
-from bregjax._problem import Problem, new_rows
+from bregjax._new_rows import new_rows
+from bregjax._problem import Problem
 from bregjax._progress import progress_shown
 from bregjax._pytree import register_pytree
 from bregjax._result import Result

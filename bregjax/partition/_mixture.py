@@ -8,7 +8,8 @@ import numpy as np
 
 from bregjax._checks import is_concrete
 from bregjax._evaluation import padded_size, working
-from bregjax._problem import Problem, new_rows
+from bregjax._new_rows import new_rows
+from bregjax._problem import Problem
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import Array, PyTree, TableLike
 from bregjax.hierarchy._cut_densities import (

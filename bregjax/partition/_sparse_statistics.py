@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import on_host
-from bregjax._sparse_rows import in_columns
+from bregjax._column_parameters import in_columns
 from bregjax._typing import Array
 from bregjax.clusters._excess import excess_of
 from bregjax.convex import ConvexFunction

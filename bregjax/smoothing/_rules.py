@@ -184,10 +184,11 @@ def normal_reference(
     h_k = s_k (4 / ((d + 2) m))^(1 / (d + 4)), s_k the standard deviation of column k
     (ddof 1). With weights, m is their sum and s_k the deviation of rows repeated that
     often. A constant column has no scale of its own: its h is 1 (on which the costs of
-    `per_coordinate` do not depend) and is left out of the mean.
+    `per_coordinate` do not depend) and is left out of the mean. Cells of NaN are
+    missing: s_k and m are those of the cells that the column has.
 
     Args:
-        x: Data `[m, d]`.
+        x: Data `[m, d]`, NaN where a cell is missing.
         per_coordinate: True for the paper's `-nd`, one bandwidth h_k a column; False
             for its `-n`, the mean of the h_k for all columns.
         weights: Weights of rows as counts, `[m]`; 1 each by default.
@@ -196,8 +197,7 @@ def normal_reference(
         The map of `blur` with bandwidth `[d]`, or scalar.
 
     Raises:
-        ValueError: If `x` is not a matrix or not finite, or weights add up to 1 or
-            less.
+        ValueError: If `x` is not a matrix or infinite, or weights add up to 1 or less.
 
     Examples:
         >>> import numpy as np
@@ -218,7 +218,7 @@ def normal_reference(
             "column to x[:, None]."
         )
     if is_concrete(x):
-        check_finite("x", x)
+        check_finite("x", x, missing=True)
     if weights is not None:
         check_weights(weights, shape[0])
         if is_concrete(weights) and shape[0] > 1 and not np.sum(weights) > 1:
@@ -231,17 +231,23 @@ def normal_reference(
     xp = np if is_concrete((x, weights)) else jnp
     x, weights = float_array(x), float_array(weights, "weights")
 
-    total = xp.sum(weights)
+    seen = ~xp.isnan(x)
+    total = weights @ seen.astype(x.dtype)
+    some = xp.where(total > 0, total, 1)
     # Overflow and underflow here come again in the costs, whose error names them.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        centered = x - (weights @ x / total)[None]
+        centered = x - (weights @ xp.where(seen, x, 0) / some)[None]
+        centered = xp.where(seen, centered, 0)
         # The second centering takes out the rounding of the first.
-        centered = centered - (weights @ centered / total)[None]
+        centered = centered - (weights @ centered / some)[None]
+        centered = xp.where(seen, centered, 0)
         variance = weights @ centered**2 / xp.where(total > 1, total - 1, 1)
-    constant = xp.max(x, axis=0) == xp.min(x, axis=0)
+    high = xp.max(xp.where(seen, x, -np.inf), axis=0)
+    low = xp.min(xp.where(seen, x, np.inf), axis=0)
+    constant = high <= low
     scale = xp.sqrt(xp.where(constant, 1, variance))
     d = shape[1]
-    bandwidth = scale * (4 / ((d + 2) * total)) ** (1 / (d + 4))
+    bandwidth = scale * (4 / ((d + 2) * some)) ** (1 / (d + 4))
     if per_coordinate:
         return Blur(cast(Array, xp.where(constant, 1.0, bandwidth)))
     varying = xp.sum((~constant).astype(bandwidth.dtype))

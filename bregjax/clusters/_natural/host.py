@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
@@ -81,6 +82,7 @@ class NaturalHost(HostModel):
 
     @override
     def leaves(self, statistics: PyTree, weights: np.ndarray) -> HostState:
+        """Settled states of points, weights `[m]`, or `[m, d]` by column."""
         lead = (
             (len(weights),) if self._columns is None else (len(weights), self._columns)
         )
@@ -89,7 +91,8 @@ class NaturalHost(HostModel):
         weights = np.asarray(weights)
         good = np.all(np.isfinite(mean), axis=tuple(range(1, mean.ndim)))
         if good.any():
-            share = weights[good] / np.sum(weights[good])
+            total = weights.reshape(len(weights), -1).sum(axis=1)
+            share = total[good] / np.sum(total[good])
             center = np.tensordot(share, mean[good], 1).reshape(len(self._root[0]), -1)
             column = np.arange(len(center))
             root = self.solver.solve(center, self._root[0], column, settled=True)
@@ -97,7 +100,8 @@ class NaturalHost(HostModel):
             theta = np.where(inside, root.natural, self._root[0])
             psi = np.sum(center * theta, axis=1) - root.value
             self._root = theta, np.where(inside[:, 0], psi, np.nan)
-        weight = np.broadcast_to(weights.reshape(-1, *[1] * (len(lead) - 1)), lead)
+        by_row = weights.ndim < len(lead)
+        weight = np.broadcast_to(weights[:, None] if by_row else weights, lead)
         start = self.family.natural_guess(mean)
         if start is None:
             start = np.broadcast_to(self._root[0].reshape(*lead[1:], -1), mean.shape)
@@ -286,7 +290,8 @@ def _pooled(a: HostState, b: HostState) -> np.ndarray:
     """Averages of means, computed from the heavier part; see `weighted_mean`."""
     heavy = (a.weight >= b.weight)[..., None]
     base, other = np.where(heavy, a.mean, b.mean), np.where(heavy, b.mean, a.mean)
-    light = np.minimum(a.weight, b.weight) / (a.weight + b.weight)
+    total = a.weight + b.weight
+    light = np.minimum(a.weight, b.weight) / np.where(total > 0, total, 1)
     return base + light[..., None] * (other - base)
 
 
@@ -313,6 +318,8 @@ def _dual_costs(
     union: HostState,
 ) -> Array:
     def cost(params: PyTree, *states: HostState) -> Array:
-        return merge_cost_of(with_params(family, params), *states)
+        # A column that one part lacks costs nothing.
+        shared = (states[0].weight > 0) & (states[1].weight > 0)
+        return jnp.where(shared, merge_cost_of(with_params(family, params), *states), 0)
 
     return jax.vmap(cost)(params, a, b, union)

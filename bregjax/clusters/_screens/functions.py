@@ -44,7 +44,7 @@ from bregjax.convex import (
     SquaredNorm,
 )
 
-__all__ = ["screen_of"]
+__all__ = ["ScaledScreen", "screen_of"]
 
 # Means below it, in units, count as 0: keeps logarithms finite. Any number far below
 # eps does, as t log t of it is lost in the error.

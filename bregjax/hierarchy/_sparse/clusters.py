@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bregjax._column_parameters import in_columns
 from bregjax._problem import Problem
-from bregjax._sparse_rows import SparseRows, in_columns
+from bregjax._sparse_rows import SparseRows
 from bregjax.clusters._excess import Excess, excess_of
 from bregjax.smoothing._maps import Mixing, PseudoCount
 

@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import on_host
-from bregjax._columns import as_rows
+from bregjax._column_parameters import as_rows, in_columns
 from bregjax._problem import Problem
-from bregjax._sparse_rows import in_columns
 from bregjax._typing import Array
 from bregjax.clusters import BregmanModel, MeanState
 from bregjax.convex import ConvexFunction
@@ -100,7 +99,7 @@ class SparseCosts:
             )
             function = in_columns(self._function, np.pad(columns[run], (0, extra)))
             # A row for each column: each is a point of its own.
-            function = jax.tree.map(as_rows, function)
+            function = as_rows(function)
             with on_host():
                 found = np.asarray(_costs(function, *map(filled, states)))
             yield found
