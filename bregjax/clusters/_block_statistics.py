@@ -18,6 +18,7 @@ from bregjax.clusters._moments import average
 
 __all__ = [
     "BlockStatistics",
+    "Group",
     "averages_by_cell",
     "floored",
     "full_cells",
@@ -53,6 +54,38 @@ class BlockStatistics:
     def by_cell(self) -> bool:
         """Whether entries have weights of their own."""
         return self.share.ndim == 2
+
+
+@dataclass(frozen=True)
+class Group:
+    """Blocks whose entries are held side by side, by one model.
+
+    Attributes:
+        members: Numbers of the blocks.
+        doubled: Whether an entry t of each block becomes the pair 1 − t, t; shares have
+            entries for both already.
+    """
+
+    members: tuple[int, ...]
+    doubled: tuple[bool, ...] = (False,)
+
+    def joined(self, blocks: tuple[BlockStatistics, ...]) -> BlockStatistics:
+        """The statistics of the group, of those of all blocks."""
+        chosen = [blocks[member] for member in self.members]
+        if self.doubled == (False,):
+            return chosen[0]
+        entries = [
+            _pairs(block.statistics) if double else block.statistics
+            for block, double in zip(chosen, self.doubled, strict=True)
+        ]
+        shares = [block.share for block in chosen]
+        join = lambda parts: jnp.concatenate(parts, axis=-1)
+        return BlockStatistics(join(entries), join(shares))
+
+
+def _pairs(t: Array) -> Array:
+    """1 − t, t side by side for each entry, `[m, 2c]`."""
+    return jnp.stack([1 - t, t], axis=-1).reshape(t.shape[0], -1)
 
 
 def weighing(state: Any, weight: Array) -> Any:

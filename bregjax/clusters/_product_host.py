@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from bregjax._typing import PyTree
 from bregjax.clusters._base import ClusterModel
-from bregjax.clusters._block_statistics import BlockStatistics
+from bregjax.clusters._block_statistics import BlockStatistics, Group
 from bregjax.clusters._host_model import HostModel
 
 __all__ = ["ProductHost"]
@@ -21,8 +21,11 @@ class ProductHost(HostModel):
     Bounds of one block would not spare the solves of another, so that there are none.
     """
 
-    def __init__(self, blocks: tuple[ClusterModel, ...]) -> None:
+    def __init__(
+        self, blocks: tuple[ClusterModel, ...], groups: tuple[Group, ...]
+    ) -> None:
         """Prepare the solvers, in the precision of the work."""
+        self._groups = groups
         self._blocks = [model.host() or _CompiledHost(model) for model in blocks]
 
     @override
@@ -30,7 +33,8 @@ class ProductHost(HostModel):
         self, statistics: tuple[BlockStatistics, ...], weights: np.ndarray
     ) -> tuple[PyTree, ...]:
         made = []
-        for block, part in zip(self._blocks, statistics, strict=True):
+        for block, group in zip(self._blocks, self._groups, strict=True):
+            part = group.joined(statistics)
             share = np.asarray(part.share)
             if isinstance(block, _CompiledHost) and part.by_cell:
                 made.append(block.leaves(part, weights))

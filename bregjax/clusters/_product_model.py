@@ -5,13 +5,14 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.clusters._base import ClusterModel
-from bregjax.clusters._block_statistics import BlockStatistics
+from bregjax.clusters._block_statistics import BlockStatistics, Group
 from bregjax.clusters._host_model import HostModel
 from bregjax.clusters._merges import Merges
 from bregjax.clusters._product_host import ProductHost
@@ -26,16 +27,19 @@ __all__ = ["ProductModel"]
 class ProductModel(ClusterModel):
     """Clusters of independent blocks of columns, whose costs add up.
 
-    States are tuples of the states of the blocks.
+    States are tuples, with the state of each group of blocks: most groups are a block;
+    cells whose models are alike form one, so that fewer programs compile.
 
     Attributes:
-        blocks: The model of each block.
+        blocks: The model of each group.
+        groups: The blocks of statistics that each takes.
 
     Examples:
         >>> from bregjax.clusters import BregmanModel
         >>> from bregjax.convex import NegativeEntropy, SquaredNorm
         >>> model = ProductModel(
-        ...     (BregmanModel(SquaredNorm()), BregmanModel(NegativeEntropy()))
+        ...     (BregmanModel(SquaredNorm()), BregmanModel(NegativeEntropy())),
+        ...     (Group((0,)), Group((1,))),
         ... )
         >>> rows = jnp.array([[1.0], [3.0]])
         >>> block = BlockStatistics(rows, jnp.ones(2))
@@ -45,13 +49,15 @@ class ProductModel(ClusterModel):
     """
 
     blocks: tuple[ClusterModel, ...]
+    groups: tuple[Group, ...] = jax.tree.static()
 
     @override
     def leaves(
         self, statistics: tuple[BlockStatistics, ...], weights: Array
     ) -> tuple[PyTree, ...]:
         made = []
-        for model, block in zip(self.blocks, statistics, strict=True):
+        for model, group in zip(self.blocks, self.groups, strict=True):
+            block = group.joined(statistics)
             if block.by_cell:
                 made.append(model.leaves(block, weights))
             else:
@@ -116,7 +122,7 @@ class ProductModel(ClusterModel):
 
     @override
     def host(self) -> HostModel | None:
-        return ProductHost(self.blocks) if self.solves else None
+        return ProductHost(self.blocks, self.groups) if self.solves else None
 
     @override
     def assignment_cost(self, points: PyTree, clusters: PyTree) -> Array:
@@ -132,7 +138,8 @@ class ProductModel(ClusterModel):
         self, statistics: tuple[BlockStatistics, ...], weights: Array
     ) -> tuple[PyTree, ...]:
         made = []
-        for model, block in zip(self.blocks, statistics, strict=True):
+        for model, group in zip(self.blocks, self.groups, strict=True):
+            block = group.joined(statistics)
             if block.by_cell:
                 made.append(model.unions(block, weights))
             else:

@@ -12,6 +12,7 @@ from bregjax._pytree import register_pytree
 from bregjax._typing import Array
 from bregjax.clusters import BregmanModel, MeanState
 from bregjax.convex import BinaryEntropy, ConjugateSolution
+from bregjax.families._cell_form import BinaryCells
 from bregjax.families._closed_form import all_finite, closed_form
 from bregjax.families._densities import by_divergence
 from bregjax.families._vector_family import VectorFamily
@@ -92,6 +93,10 @@ class Bernoulli(VectorFamily):
     @override
     def log_densities(self, row: Array, parameters: Array) -> Array:
         return by_divergence(self, row, parameters)
+
+    @override
+    def cells(self) -> BinaryCells:
+        return BinaryCells()
 
     @override
     def cluster_model(self) -> BregmanModel:

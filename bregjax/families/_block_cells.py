@@ -1,6 +1,5 @@
 """The cells of a block of columns: read as its family has them, and checked."""
 
-import warnings
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from bregjax.families._categorical import Categorical
 from bregjax.families._levels import known_levels
 from bregjax.families._vector_family import VectorFamily
 
-__all__ = ["cells_of_block", "check_cells", "family_of_block"]
+__all__ = ["cells_of_block", "check_cells", "family_of_block", "unseen_levels"]
 
 _WHOLE = (
     "Take a family of independent columns, such as DiagonalGaussian, or drop or impute "
@@ -56,24 +55,25 @@ def family_of_block(family: Family, block: list[Column]) -> Any:
 def cells_of_block(family: Family, block: list[Column]) -> np.ndarray:
     """Columns as numbers `[m, d]`, NaN where a cell is missing.
 
-    Categories are codes of levels; a level that is not known counts as missing, with a
-    warning.
+    Categories are codes of levels; a level that is not known counts as missing.
     """
     if not isinstance(family, Categorical) or family.levels is None:
         return np.stack([column.codes() for column in block], axis=1)
     codes = []
     for column, levels in zip(block, family.levels, strict=True):
-        unknown = _unknown(column, levels)
-        if unknown:
-            warnings.warn(
-                f"`rows` has levels in column {column.name!r} that the problem has "
-                f"not: {_some(unknown)}. Their cells count as missing.",
-                stacklevel=2,
-            )
         place = {level: float(code) for code, level in enumerate(levels)}
         values = column.values.tolist()
         codes.append(np.array([place.get(value, np.nan) for value in values]))
     return np.stack(codes, axis=1)
+
+
+def unseen_levels(family: Family, block: list[Column]) -> list[str]:
+    """The levels that the family of a block does not know, in words."""
+    if not isinstance(family, Categorical) or family.levels is None:
+        return []
+    pairs = zip(block, family.levels, strict=True)
+    unknown = {column.name: _unknown(column, levels) for column, levels in pairs}
+    return [f"{_some(u)} in column {name!r}" for name, u in unknown.items() if u]
 
 
 def check_cells(

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jax.scipy.special import xlogy
 from typing_extensions import override
 
 from bregjax._column_parameters import as_rows, column_axes
@@ -21,6 +22,7 @@ from bregjax.clusters._natural.solving import with_params
 from bregjax.convex import NegativeEntropy
 
 __all__ = [
+    "BinaryCells",
     "CategoryCells",
     "CellForm",
     "ColumnCells",
@@ -39,6 +41,14 @@ class CellForm(abc.ABC):
     @abc.abstractmethod
     def model(self) -> ClusterModel:
         """The model of clusters, which takes `BlockStatistics` by cell."""
+
+    @property
+    def doubles(self) -> bool:
+        """Whether the model takes the pair 1 − t, t for an entry t of the statistics.
+
+        Shares, states and costs have entries for both.
+        """
+        return False
 
     def spread(self, by_column: Array) -> Array:
         """Numbers of columns `[..., d]` as numbers of entries, `[..., c]`."""
@@ -111,6 +121,42 @@ class ColumnCells(_ClosedCells):
     def _one(self) -> Any:
         """Families of one column, with an axis of columns in their parameters."""
         return dataclasses.replace(as_rows(self.family), dim=1)
+
+
+@register_pytree
+@dataclass(frozen=True)
+class BinaryCells(_ClosedCells):
+    """Cells of Bernoulli variables, as categories of two levels."""
+
+    @property
+    @override
+    def doubles(self) -> bool:
+        return True
+
+    @override
+    def model(self) -> CellsModel:
+        return CellsModel(BregmanModel(NegativeEntropy()))
+
+    @override
+    def spread(self, by_column: Array) -> Array:
+        return jnp.repeat(by_column, 2, axis=-1)
+
+    @override
+    def gathered(self, by_entry: Array) -> Array:
+        return by_entry[..., ::2] + by_entry[..., 1::2]
+
+    @override
+    def weights(self, clusters: MeanState) -> Array:
+        return clusters.weight[..., ::2]
+
+    @override
+    def density_parameters(self, clusters: MeanState) -> Array:
+        return clusters.mean[..., 0]
+
+    @override
+    def log_densities(self, row: Array, parameters: Array) -> Array:
+        no, yes = parameters[:, ::2], parameters[:, 1::2]
+        return xlogy(1 - row[None], no) + xlogy(row[None], yes)
 
 
 @register_pytree

@@ -1,34 +1,29 @@
 """Products of families: a table whose columns are of different kinds."""
 
-import dataclasses
 import functools
 import operator
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import logsumexp
 from typing_extensions import override
 
 from bregjax._checks import is_concrete
-from bregjax._frames import Column, frame_of
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
-from bregjax._typing import Array, DataLike, PyTree
+from bregjax._typing import Array, PyTree
 from bregjax.clusters._block_statistics import BlockStatistics
 from bregjax.clusters._product_model import ProductModel
 from bregjax.convex import ConjugateSolution
 from bregjax.families._base import Family
-from bregjax.families._block_cells import (
-    cells_of_block,
-    check_cells,
-    family_of_block,
-)
+from bregjax.families._block_smoothing import check_maps, default_maps, maps_by_column
+from bregjax.families._blocks import model_of_groups, state_of_block
 from bregjax.families._layout import Layout, Missing
 from bregjax.families._named import named_family
+from bregjax.families._table_family import TableFamily
 from bregjax.smoothing import StatisticMap
 from bregjax.smoothing._by_block import ByBlock
 
@@ -47,7 +42,7 @@ _BEST_FIRST = (
 
 @register_pytree
 @dataclass(frozen=True, init=False, repr=False)
-class Product(Family):
+class Product(TableFamily):
     """Independent blocks of columns, each of its own family: ψ(θ) = Σ_b ψ_b(θ_b).
 
     A merge costs the log-likelihood lost, the sum of what it costs in each block. A
@@ -130,17 +125,6 @@ class Product(Family):
         vars(product).update(fields)
         return product
 
-    def with_missing(self, missing: Missing) -> "Product":
-        """The product before it has seen data, with other missing cells."""
-        weights = self.weights
-        if weights is not None:
-            weights = weights[np.concatenate([places for _, places in self._blocks()])]
-        layout = Layout(self.layout.blocks, missing)
-        return self._with(layout=layout, weights=weights, fill=None)
-
-    def _with(self, **fields: Any) -> "Product":
-        return self._from_fields(**{**vars(self), **fields})
-
     # --- The family of all columns -------------------------------------------------
 
     @property
@@ -163,14 +147,15 @@ class Product(Family):
     def sufficient_statistics(self, x: Array) -> tuple[PyTree, ...]:
         """The statistics of each block; `x` has no missing cells."""
         return tuple(
-            family.sufficient_statistics(x[places]) for family, places in self._blocks()
+            block.family.sufficient_statistics(x[block.places])
+            for block in self.blocks()
         )
 
     @override
     def log_base_measure(self, x: Array) -> Array:
         """Σ_b log h_b(x)."""
         return _total(
-            family.log_base_measure(x[places]) for family, places in self._blocks()
+            block.family.log_base_measure(x[block.places]) for block in self.blocks()
         )
 
     @override
@@ -202,214 +187,42 @@ class Product(Family):
         triples = zip(self.families, natural_p, natural_q, strict=True)
         return _total(family.kl_divergence(p, q) for family, p, q in triples)
 
-    # --- Tables --------------------------------------------------------------------
-
-    @property
-    @override
-    def encodes(self) -> bool:
-        return True
-
-    @property
-    def names(self) -> tuple[Hashable, ...]:
-        """The names of the columns that are used, in the order of the rows."""
-        return self.layout.used
-
-    @override
-    def for_data(self, x: DataLike) -> Self:
-        """The product for a table: columns, dimensions and levels known.
-
-        Raises:
-            ValueError: If a column is not there, has no observed cell, or does not fit
-                its family.
-        """
-        product: Any = self
-        if not is_concrete(x):
-            return product if self.layout.known else product._fitted_to_traced(x)
-        frame = frame_of(x)
-        if not self.layout.known:
-            product = product._on_table(frame.columns)
-            return product._fitted(product.layout.taken(frame))
-        self.layout.taken(frame)
-        return self
-
-    def _on_table(self, names: tuple[Hashable, ...]) -> "Product":
-        layout = self.layout.on_table(names)
-        if self.weights is None:
-            return self._with(layout=layout)
-        before = [column for block in layout.blocks for column in block]
-        order = np.array([before.index(column) for column in layout.used])
-        return self._with(layout=layout, weights=self.weights[order])
-
-    def _fitted_to_traced(self, x: Array) -> "Product":
-        """The product for rows of unknown numbers, whose levels must be known."""
-        width = x.shape[1] if x.ndim == 2 else 1
-        product = self._on_table(tuple(range(width)))
-        rows = product.as_rows(x)
-        families = [family.for_data(rows[:, at]) for family, at in product._blocks()]
-        wanted = self.layout.missing != "auto"
-        by_cell = tuple(
-            (wanted or product._weighs_apart(b)) and family.cells() is not None
-            for b, family in enumerate(families)
-        )
-        layout = dataclasses.replace(product.layout, by_cell=by_cell)
-        first = jnp.argmax(~jnp.isnan(rows), axis=0)
-        fill = jnp.take_along_axis(rows, first[None], axis=0)[0]
-        return product._with(families=tuple(families), layout=layout, fill=fill)
-
-    def _fitted(self, columns: list[Column]) -> "Product":
-        """The product for the columns that are used."""
-        layout = self.layout
-        families, by_cell = [], []
-        for b, family in enumerate(self.families):
-            block = [columns[place] for place in layout.places(b)]
-            families.append(family_of_block(family, block))
-            lacks = any(column.missing.any() for column in block)
-            wanted = lacks or layout.missing != "auto" or self._weighs_apart(b)
-            by_cell.append(wanted and families[-1].cells() is not None)
-        layout = dataclasses.replace(layout, by_cell=tuple(by_cell))
-        product = self._with(families=tuple(families), layout=layout)
-        rows = product._rows(columns)
-        first = np.argmax(~np.isnan(rows), axis=0)
-        return product._with(fill=rows[first, np.arange(len(first))])
-
-    def _weighs_apart(self, block: int) -> bool:
-        """Whether the columns of a block have weights that differ."""
-        if self.weights is None:
-            return False
-        weights = self.weights[self.layout.places(block)]
-        return not is_concrete(weights) or np.ptp(weights) > 0
-
-    @override
-    def as_rows(self, x: DataLike) -> Array:
-        """The columns that are used as numbers `[m, d]`, NaN where a cell is missing.
-
-        Categories are the codes of their levels. A level that was not seen counts as
-        missing, with a warning.
-        """
-        if not is_concrete(x):
-            x = jnp.asarray(x, dtype=float)
-            return x[:, None] if x.ndim == 1 else x
-        return self._rows(self.layout.taken(frame_of(x)))  # pyright: ignore[reportReturnType]
-
-    def _rows(self, columns: list[Column]) -> np.ndarray:
-        rows = np.empty((len(columns[0].values), len(columns)))
-        for family, places in self._blocks():
-            block = [columns[place] for place in places]
-            rows[:, places] = cells_of_block(family, block)
-        return rows
-
-    @override
-    def check_support(self, x: DataLike) -> None:
-        """Raise ValueError at the first row or cell that does not fit its family."""
-        if is_concrete(x):
-            self.check_rows(self._rows(self.layout.taken(frame_of(x))))  # pyright: ignore
-
-    @override
-    def check_rows(self, rows: Array) -> None:
-        table = np.asarray(rows)
-        seen = ~np.isnan(table)
-        if not seen.any(axis=1).all():
-            row = int(np.argmin(seen.any(axis=1)))
-            count = int(np.sum(~seen.any(axis=1)))
-            more = f" ({count} such in all)" if count > 1 else ""
-            raise ValueError(
-                f"`x` must have an observed cell in each row; got none in row {row}"
-                f"{more}. Drop such rows."
-            )
-        for b, (family, places) in enumerate(self._blocks()):
-            names = [self.names[place] for place in places]
-            by_cell = self.layout.by_cell[b]
-            check_cells(family, table[:, places], names, by_cell=by_cell)
-
     # --- Clusters ------------------------------------------------------------------
 
     @override
     def leaf_statistics(self, x: Array) -> tuple[BlockStatistics, ...]:
         """For each block the statistics of rows and their shares of weight."""
-        return tuple(self._statistics(b, x) for b in range(len(self.families)))
-
-    def _statistics(self, block: int, x: Array) -> BlockStatistics:
-        family, places = self.families[block], self.layout.places(block)
-        cells = x[:, places]
-        cells, seen = self._filled(cells, places)
-        ones = jnp.ones(len(places))
-        weights = ones if self.weights is None else self.weights[places]
-        weights = jnp.asarray(weights, cells.dtype)
-        if self.layout.by_cell[block]:
-            form = self._form(block)
-            share = form.spread(jnp.where(seen, weights[None], 0))
-        else:
-            share = jnp.broadcast_to(weights[0], cells.shape[:1])
-        return BlockStatistics(family.leaf_statistics(cells), share)
-
-    def _filled(self, cells: Array, places: np.ndarray) -> tuple[Array, Array]:
-        """Cells with what stands for missing ones, and which are observed."""
-        fill = jnp.asarray(self.fill, cells.dtype)[places]
-        seen = ~jnp.isnan(cells)
-        return jnp.where(seen, cells, jax.lax.stop_gradient(fill)), seen
+        return tuple(block.statistics(x) for block in self.blocks())
 
     @override
     def cluster_model(self) -> ProductModel:
-        """Clusters by the model of each block."""
-        models = [
-            self._form(b).model() if by_cell else family.cluster_model()
-            for b, (family, by_cell) in enumerate(
-                zip(self.families, self.layout.by_cell, strict=True)
-            )
-        ]
-        return ProductModel(tuple(models))
-
-    def _form(self, block: int) -> Any:
-        """The form by cell of a block that has weights by cell."""
-        return self.families[block].cells()
+        """Clusters by the model of each block; cells of entropies share one."""
+        return model_of_groups(self.blocks())
 
     @override
     def density_parameters(self, clusters: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
-        made = []
-        for b, family in enumerate(self.families):
-            if self.layout.by_cell[b]:
-                form = self._form(b)
-                made.append(
-                    (form.density_parameters(clusters[b]), form.weights(clusters[b]))
-                )
-            else:
-                made.append(family.density_parameters(clusters[b]))
-        return tuple(made)
+        blocks = self.blocks()
+        return tuple(
+            block.density_parameters(state_of_block(blocks, b, clusters))
+            for b, block in enumerate(blocks)
+        )
 
     @override
     def log_densities(self, row: Array, parameters: tuple[PyTree, ...]) -> Array:
         """Σ log p of the observed cells, each times the weight of its column, `[k]`.
 
-        Where a cluster has no observed cell in a column, the mixture of those that have
-        stands for it.
+        Where a cluster has no observed cell in a column, the mixture of the clusters
+        that have stands for it.
         """
-        total = jnp.zeros(())
-        for b, family in enumerate(self.families):
-            places = self.layout.places(b)
-            one = jnp.asarray(1.0, row.dtype)
-            weights = one if self.weights is None else self.weights[places]
-            if not self.layout.by_cell[b]:
-                first = weights if self.weights is None else weights[0]
-                found = family.log_densities(row[places], parameters[b])
-                total = total + first * found
-                continue
-            cells, seen = self._filled(row[places], places)
-            densities, have = parameters[b]
-            found = self._form(b).log_densities(cells, densities)
-            found = jnp.where(have > 0, found, _mixed(found, have)[None])
-            total = total + jnp.sum(jnp.where(seen[None], weights * found, 0), axis=-1)
-        return total
+        pairs = zip(self.blocks(), parameters, strict=True)
+        return _total(block.log_densities(row, one) for block, one in pairs)
 
     # --- Smoothing -----------------------------------------------------------------
 
     @override
     def default_smoothing(self, x: Array, weights: Array | None) -> ByBlock | None:
         """The default of each block, by its observed cells."""
-        maps = tuple(
-            family.default_smoothing(x[:, places], weights)
-            for family, places in self._blocks()
-        )
-        return ByBlock(maps) if any(each is not None for each in maps) else None
+        return default_maps(self.blocks(), x, weights)
 
     def smoothing_by_column(
         self,
@@ -417,10 +230,10 @@ class Product(Family):
         x: Array,
         weights: Array | None,
     ) -> ByBlock | None:
-        """The map that is made of maps for some columns, and defaults for the others.
+        """Maps that are given for some columns, and defaults for the others.
 
         Args:
-            given: For a column, or all columns of a block, a map, None, or "auto".
+            given: For a column, or a tuple of columns, a map, None, or "auto".
             x: Rows.
             weights: Their weights, or None.
 
@@ -429,47 +242,11 @@ class Product(Family):
                 that differ.
         """
         auto = self.default_smoothing(x, weights)
-        maps = list(auto.maps if auto else (None,) * len(self.families))
-        said: dict[int, Any] = {}
-        for key, smoothing in given.items():
-            for column in key if isinstance(key, tuple) else (key,):
-                if column not in self.names:
-                    raise ValueError(
-                        f"`smoothing` has column {column!r}, which the family does not "
-                        f"use; it uses {list(self.names)}."
-                    )
-                b = self.layout.block_of(column)
-                if b in said and said[b] is not smoothing:
-                    raise ValueError(
-                        f"`smoothing` must be one map for the columns of a block, "
-                        f"{list(self.layout.blocks[b])}; got several. Make blocks of "
-                        "their own of columns that are smoothed apart."
-                    )
-                said[b] = smoothing
-                if not (isinstance(smoothing, str) and smoothing == "auto"):
-                    maps[b] = smoothing
-        return ByBlock(tuple(maps)) if any(each is not None for each in maps) else None
+        return maps_by_column(given, self.layout, auto)
 
     @override
     def check_smoothing(self, smoothing: StatisticMap, rows: Array) -> None:
-        if not isinstance(smoothing, ByBlock) or len(smoothing.maps) != len(
-            self.families
-        ):
-            raise TypeError(
-                "`smoothing` of a product of families must be a mapping of columns to "
-                f'maps, "auto" or None; got {smoothing!r}. Write '
-                "smoothing={column: map, …}."
-            )
-        for each, (family, places) in zip(smoothing.maps, self._blocks(), strict=True):
-            if each is not None:
-                family.check_smoothing(each, self._known_cells(rows, places))
-
-    def _known_cells(self, rows: Any, places: np.ndarray) -> Array:
-        """Cells of a block, with what stands for missing ones; NumPy's if known."""
-        cells = rows[:, places]
-        if not is_concrete((cells, self.fill)):
-            return self._filled(jnp.asarray(cells), places)[0]
-        return np.where(np.isnan(cells), np.asarray(self.fill)[places], cells)  # pyright: ignore
+        check_maps(smoothing, self.blocks(), rows)
 
     @override
     def suited_to(
@@ -479,8 +256,8 @@ class Product(Family):
         if isinstance(smoothing, ByBlock):
             maps = smoothing.maps
         families = [
-            family.suited_to(self._known_cells(rows, places), each, weights)
-            for each, (family, places) in zip(maps, self._blocks(), strict=True)
+            block.family.suited_to(block.cells(rows)[0], each, weights)
+            for each, block in zip(maps, self.blocks(), strict=True)
         ]
         return self._with(families=tuple(families))
 
@@ -512,11 +289,6 @@ class Product(Family):
         if self.layout.missing != "auto":
             arguments.append(f"missing={self.layout.missing!r}")
         return f"Product({', '.join(arguments)})"
-
-    def _blocks(self) -> Iterable[tuple[Family, np.ndarray]]:
-        """The family and the columns of each block."""
-        for b, family in enumerate(self.families):
-            yield family, self.layout.places(b)
 
 
 def _family(family: Family | str) -> Family:
@@ -552,12 +324,6 @@ def _weights(
             f"{column!r}. Leave out a column that is not to count."
         )
     return found
-
-
-def _mixed(densities: Array, weights: Array) -> Array:
-    """log Σ_k w_k p_k / Σ_k w_k in each column, `[d]` from `[k, d]`."""
-    share = weights / jnp.sum(weights, axis=0, keepdims=True)
-    return logsumexp(densities, axis=0, b=share)
 
 
 def _total(terms: Iterable[Array]) -> Array:

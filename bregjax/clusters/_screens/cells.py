@@ -24,12 +24,10 @@ from bregjax.clusters._screens.base import Screen
 from bregjax.clusters._screens.functions import ScaledScreen
 from bregjax.clusters._screens.kernels import log, sum_last, sum_of, sum_of_fractions
 from bregjax.convex import (
-    BinaryEntropy,
     Burg,
     ConvexFunction,
     NegativeEntropy,
     Scaled,
-    SimplexEntropy,
     SquaredNorm,
 )
 
@@ -68,18 +66,10 @@ def _squared_norm(function: SquaredNorm, leaves: MeanState) -> Screen:
 
 
 @_screen_of.register(NegativeEntropy)
-@_screen_of.register(SimplexEntropy)
 def _entropy(function: ConvexFunction, leaves: MeanState) -> Screen:
     del function
-    return FractionScreen(_unit(leaves), jnp.asarray(_LEAST_SUM), binary=False)
-
-
-@_screen_of.register
-def _binary_entropy(function: BinaryEntropy, leaves: MeanState) -> Screen:
-    del function
-    unit = _unit(leaves)
-    eps = float(jnp.finfo(leaves.mean.dtype).eps)
-    return FractionScreen(unit, jnp.maximum(_LEAST_SUM, 64 * eps / unit), binary=True)
+    unit = _center(leaves.weight, leaves.mean[..., 0])
+    return FractionScreen(jnp.where(unit > 0, unit, 1))
 
 
 @_screen_of.register
@@ -99,13 +89,6 @@ def _center(weight: Array, values: Array) -> Array:
     total = jnp.sum(weight, axis=0)
     mean = jnp.sum(weight * values, axis=0) / jnp.where(total > 0, total, 1)
     return jnp.where(total > 0, mean, 1)
-
-
-def _unit(leaves: MeanState) -> Array:
-    """The average of all observed means, 1 where that is 0."""
-    values = jnp.sum(leaves.weight * leaves.mean[..., 0])
-    unit = values / jnp.sum(leaves.weight)
-    return jnp.where(unit > 0, unit, 1)
 
 
 @register_pytree
@@ -166,15 +149,14 @@ class FractionScreen(Screen):
 
     as w (a + b + c) is the denominator: no weight is divided by.
 
+    Means are measured in the unit u of their column, and weights multiplied by u, which
+    changes no term.
+
     Attributes:
-        unit: The mean of all means.
-        least_sum: Added to each mean, in units.
-        binary: Whether t stands for the pair (t, 1 − t).
+        unit: u, the mean of each column, `[c]`.
     """
 
     unit: Array
-    least_sum: Array
-    binary: bool = jax.tree.static()
 
     @property
     @override
@@ -183,48 +165,39 @@ class FractionScreen(Screen):
 
     @override
     def features(self, state: MeanState, dtype: jnp.dtype) -> "_Fractional":
-        weight, t = state.weight, state.mean[..., 0]
-        if self.binary:
-            weight = jnp.concatenate([weight, weight], axis=-1)
-            t = jnp.concatenate([t, 1 - t], axis=-1)
+        weight, t = state.weight * self.unit, state.mean[..., 0] / self.unit
         eps = float(jnp.finfo(dtype).eps)
-        terms = t * jnp.log(jnp.maximum(t / self.unit, _LEAST))
-        gap = jnp.abs(t - self.unit)
-        size = t + jnp.maximum(terms - t + self.unit, 0) + gap
+        terms = t * jnp.log(jnp.maximum(t, _LEAST))
+        size = t + jnp.maximum(terms - t + 1, 0) + jnp.abs(t - 1)
         error = (72 + t.shape[-1] / 8) * eps * jnp.sum(weight * size, axis=-1)
         own = jnp.sum(weight * terms, axis=-1)
         lost = 4 * eps**1.5 * jnp.sum(weight * t, axis=-1)
         return _Fractional(
             weight=weight.astype(dtype),
-            mean=(t / self.unit).astype(dtype),
-            own=(own / self.unit).astype(dtype) - (error / self.unit).astype(dtype),
-            lost=(lost / self.unit).astype(dtype),
+            mean=t.astype(dtype),
+            own=own.astype(dtype) - error.astype(dtype),
+            lost=lost.astype(dtype),
         )
 
     @override
     def against(self, rows: "_Fractional") -> Callable[["_Fractional"], Array]:
         w_a, a, lost_a = rows.weight.T, rows.mean.T, rows.lost[:, None]
         eps = float(jnp.finfo(a.dtype).eps)
-        least = self.least_sum.astype(a.dtype)
-        above_a = a + least
-        double_a = 2 * w_a * above_a
-        factor = (1.5 * (1 - 2 * eps**0.5 - (len(a) + 32) * eps)) * self.unit
+        double_a = 2 * w_a * a + _LEAST_SUM
+        factor = 1.5 * (1 - 2 * eps**0.5 - (len(a) + 32) * eps)
 
         def bound(columns: "_Fractional") -> Array:
             w_b, b, lost_b = columns.weight.T, columns.mean.T, columns.lost[None]
-            above_b = b + least
-            double_b = 2 * w_b * above_b
+            double_b = 2 * w_b * b
 
             def fraction(k: Array) -> tuple[Array, Array]:
                 u, v = w_a[k][:, None], w_b[k][None]
-                gap = a[k][:, None] - b[k][None]
-                below = double_a[k][:, None] + double_b[k][None] + _LEAST_SUM
-                below = below + v * above_a[k][:, None] + u * above_b[k][None]
-                return (u * v) * (gap * gap), below
+                x, y = a[k][:, None], b[k][None]
+                below = (double_a[k][:, None] + double_b[k][None]) + (v * x + u * y)
+                return (u * v) * ((x - y) * (x - y)), below
 
             like = lost_a + lost_b
-            scale, unit = factor.astype(a.dtype), self.unit.astype(a.dtype)
-            return scale * sum_of_fractions(fraction, len(a), like) - unit * like
+            return factor * sum_of_fractions(fraction, len(a), like) - like
 
         return bound
 
@@ -234,8 +207,7 @@ class FractionScreen(Screen):
         total = a.weight + b.weight
         sums = a.weight * a.mean + b.weight * b.mean
         c = jnp.maximum(sums / jnp.where(total > 0, total, 1), _LEAST)
-        cost = a.own + b.own - sum_last(total * c * log(c))
-        return self.unit.astype(cost.dtype) * cost
+        return a.own + b.own - sum_last(total * c * log(c))
 
 
 @register_pytree

@@ -67,6 +67,8 @@ def bounds(
     def local(features, alive, others):
         screen, rows, (count, used) = others
         of_rows = placement.fetch(features, rows)
+        all_pairs = lambda rows, columns: screen.against(rows)(columns)
+        out = jax.eval_shape(all_pairs, of_rows, of_rows).dtype
 
         def block(r, found):
             cut = lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, r * height, height)
@@ -78,7 +80,15 @@ def bounds(
             by_row, by_column = found
             start, zero = t * width, jnp.int32(0)
             cut = lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, width)
-            low = bound(jax.tree.map(cut, features))
+            of_columns = jax.tree.map(cut, features)
+            # A loop of one step, whose number of steps XLA does not know: else it would
+            # compute bounds again for each of the reductions that read them.
+            low = jax.lax.fori_loop(
+                0,
+                jnp.minimum(used, 1),
+                lambda _, __: bound(of_columns),
+                jnp.zeros((height, width), out),
+            )
             # NaN, or what overflowed on the way, says nothing of the cost.
             low = jnp.where((low > 0) & (low < jnp.inf), low, 0)
             low = low + jnp.where(cut(alive), 0, jnp.inf).astype(low.dtype)[None]
@@ -98,8 +108,6 @@ def bounds(
             return by_row, by_column
 
         size, capacity = rows.shape[0], alive.shape[0]
-        bound = lambda rows, columns: screen.against(rows)(columns)
-        out = jax.eval_shape(bound, of_rows, of_rows).dtype
         by_row = jnp.full((2, size, capacity // group), jnp.inf, out)
         by_column = jnp.full((2, size // group, capacity), jnp.inf, out)
         in_use = (used + placement.num_devices - 1) // placement.num_devices

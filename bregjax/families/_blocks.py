@@ -1,0 +1,146 @@
+"""A block of columns of a product: statistics, states and densities of its family."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+
+from bregjax._checks import is_concrete
+from bregjax._typing import Array, PyTree
+from bregjax.clusters import BregmanModel, ClusterModel
+from bregjax.clusters._block_statistics import BlockStatistics, Group
+from bregjax.clusters._cells_model import CellsModel
+from bregjax.clusters._product_model import ProductModel
+from bregjax.convex import NegativeEntropy
+from bregjax.families._base import Family
+
+__all__ = ["Block", "grouped", "model_of_groups", "state_of_block"]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A family and its columns.
+
+    Attributes:
+        family: The family.
+        places: Where its columns are in a row, `[d]`.
+        by_cell: Whether its cells have weights of their own.
+        weights: What each column counts, `[d]`.
+        fill: What stands in missing cells, `[d]`.
+    """
+
+    family: Family
+    places: np.ndarray
+    by_cell: bool
+    weights: Array
+    fill: Array
+
+    @property
+    def form(self) -> Any:
+        """The form by cell of the family."""
+        return self.family.cells()
+
+    @property
+    def num_entries(self) -> int:
+        """How many entries by cell a state has."""
+        return self.form.spread(np.zeros(len(self.places))).shape[-1]
+
+    @property
+    def is_entropy(self) -> bool:
+        """Whether its cells are held as entries t of Σ t log t."""
+        if not self.by_cell:
+            return False
+        model = self.form.model()
+        return isinstance(model, CellsModel) and _is_entropy(model.column)
+
+    def cells(self, x: Array) -> tuple[Array, Array]:
+        """Cells `[..., d]` of rows, with what stands for missing ones; which are seen.
+
+        NumPy's where all is known.
+        """
+        known = is_concrete((x, self.fill))
+        xp = np if known and isinstance(x, np.ndarray) else jnp
+        cells = x[..., self.places]
+        seen = ~xp.isnan(cells)
+        fill = jax.lax.stop_gradient(self.fill) if xp is jnp else self.fill
+        return xp.where(seen, cells, xp.asarray(fill, cells.dtype)), seen
+
+    def statistics(self, x: Array) -> BlockStatistics:
+        """Statistics of rows, and their shares of weight."""
+        cells, seen = self.cells(x)
+        weights = jnp.asarray(self.weights, cells.dtype)
+        if self.by_cell:
+            share = self.form.spread(jnp.where(seen, weights, 0))
+        else:
+            share = jnp.broadcast_to(weights[0], cells.shape[:1])
+        return BlockStatistics(self.family.leaf_statistics(cells), share)
+
+    def model(self) -> ClusterModel:
+        """The model of its clusters."""
+        return self.form.model() if self.by_cell else self.family.cluster_model()
+
+    def density_parameters(self, state: PyTree) -> PyTree:
+        """What `log_densities` needs of clusters."""
+        if not self.by_cell:
+            return self.family.density_parameters(state)
+        return self.form.density_parameters(state), self.form.weights(state)
+
+    def log_densities(self, row: Array, parameters: PyTree) -> Array:
+        """log p of the observed cells of a row, to the power of their weights, `[k]`.
+
+        Where a cluster has no observed cell in a column, the mixture of the clusters
+        that have stands for it.
+        """
+        cells, seen = self.cells(row)
+        if not self.by_cell:
+            return self.weights[0] * self.family.log_densities(cells, parameters)
+        parameters, there = parameters
+        found = self.form.log_densities(cells, parameters)
+        share = there / jnp.sum(there, axis=0, keepdims=True)
+        mixed = logsumexp(found, axis=0, b=share)
+        found = jnp.where(there > 0, found, mixed[None])
+        return jnp.sum(jnp.where(seen[None], self.weights * found, 0), axis=-1)
+
+
+def _is_entropy(model: ClusterModel) -> bool:
+    return isinstance(model, BregmanModel) and isinstance(
+        model.function, NegativeEntropy
+    )
+
+
+def grouped(blocks: list[Block]) -> tuple[Group, ...]:
+    """The groups that a product model holds: cells of entropies are one group."""
+    entropies = [b for b, block in enumerate(blocks) if block.is_entropy]
+    groups = []
+    for b, block in enumerate(blocks):
+        if not block.is_entropy:
+            groups.append(Group((b,)))
+        elif b == entropies[0]:
+            doubled = tuple(blocks[member].form.doubles for member in entropies)
+            groups.append(Group(tuple(entropies), doubled))
+    return tuple(groups)
+
+
+def model_of_groups(blocks: list[Block]) -> ProductModel:
+    """The model of clusters of all blocks."""
+    groups = grouped(blocks)
+    models = tuple(blocks[group.members[0]].model() for group in groups)
+    return ProductModel(models, groups)
+
+
+def state_of_block(blocks: list[Block], number: int, states: tuple) -> PyTree:
+    """The states of a block, from those of all groups."""
+    for group, state in zip(grouped(blocks), states, strict=True):
+        if number not in group.members:
+            continue
+        if len(group.members) == 1:
+            return state
+        sizes = [blocks[member].num_entries for member in group.members]
+        place = group.members.index(number)
+        start = sum(sizes[:place])
+        cut = slice(start, start + sizes[place])
+        return jax.tree.map(lambda leaf, cut=cut: leaf[:, cut], state)
+    raise KeyError(number)
