@@ -200,7 +200,8 @@ def equal_rows(problem: Problem) -> np.ndarray:
     factors = np.random.default_rng(0).integers(0, 2**63, bits.shape[1], np.uint64)
     hashes = np.sum((bits ^ (bits >> 29)) * (2 * factors + 1), axis=1)
     _, first, label = np.unique(hashes, return_index=True, return_inverse=True)
-    same = np.all(table == table[first[label]], axis=1)
+    # Bits, as cells that are missing are equal to each other.
+    same = np.all(bits == bits[first[label]], axis=1)
     return np.where(same, label, len(first) + np.arange(len(table)))
 
 

@@ -223,8 +223,13 @@ def range_fault(x: DataLike, dtype: Any) -> str:
     else:
         table = np.asarray(x, np.float64)
         table = table.reshape(len(table), -1)
-        used, spread = np.arange(table.shape[1]), np.ptp(table, axis=0)
-        row, column = np.unravel_index(np.argmax(np.abs(table)), table.shape)
+        used = np.arange(table.shape[1])
+        # Cells of NaN are missing.
+        missing = np.isnan(table)
+        high = np.max(np.where(missing, -np.inf, table), axis=0)
+        spread = np.maximum(high - np.min(np.where(missing, np.inf, table), axis=0), 0)
+        size = np.where(missing, 0, np.abs(table))
+        row, column = np.unravel_index(np.argmax(size), table.shape)
         largest = abs(table[row, column])
     # A thousandth leaves room for sums over columns and weights.
     if largest > 1e-3 * float(limits.max) ** 0.5:

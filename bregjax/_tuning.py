@@ -14,11 +14,12 @@ import optax
 
 from bregjax._checks import check_count, is_concrete
 from bregjax._evaluation import working
-from bregjax._geometry import PrecisionError
+from bregjax._geometry import Geometry, PrecisionError
 from bregjax._problem import Problem, check_problem, unchecked
 from bregjax._progress import progress_shown
 from bregjax._result import Result
 from bregjax._typing import Array
+from bregjax.families import Product
 from bregjax.hierarchy import Dendrogram, agglomerate
 from bregjax.objectives import leave_one_out_log_likelihood
 from bregjax.smoothing import (
@@ -28,6 +29,7 @@ from bregjax.smoothing import (
     normal_reference,
     to_unconstrained,
 )
+from bregjax.smoothing._by_block import ByBlock
 from bregjax.smoothing._maps import Adding, Blur
 
 __all__ = ["TuningResult", "tune_smoothing"]
@@ -167,7 +169,7 @@ def tune_smoothing(
         working(problem) as problem,
         progress_shown(max_steps, unit="step", shown=progress) as report,
     ):
-        limits = _limits(start, _least(problem, floor))
+        limits = _limits_of(problem, floor)
         step = _step_of(objective, optimizer or _OPTIMIZER, count)
         best, history, result = _climb(
             problem, step, limits, max_steps, recluster_every, report
@@ -355,18 +357,36 @@ def _limits(smoothing: StatisticMap, least: np.ndarray) -> Limits:
     return limits
 
 
-def _least(problem: Problem, floor: float | None) -> np.ndarray:
+def _limits_of(problem: Problem, floor: float | None) -> Limits:
+    """The limits of a problem's smoothing, block by block where it has blocks."""
+    family, smoothing = problem.family, _map_of(problem)
+    if not (isinstance(family, Product) and isinstance(smoothing, ByBlock)):
+        least = _least(family, smoothing, problem.x, problem.weights, floor)
+        return _limits(smoothing, least)
+    limits = []
+    for block, each in zip(family.blocks(), smoothing.maps, strict=True):
+        if each is not None:
+            rows = problem.x[:, block.places]
+            least = _least(block.family, each, rows, problem.weights, floor)
+            limits += _limits(each, least)
+    return limits
+
+
+def _least(
+    family: Geometry,
+    smoothing: StatisticMap,
+    rows: Array,
+    weights: Array,
+    floor: float | None,
+) -> np.ndarray:
     """The floor of positive leaves: one number, or one a column for bandwidths."""
-    smoothing = problem.smoothing
     if floor is not None:
         return np.asarray(floor)
     if isinstance(smoothing, Blur):
         rule = normal_reference(
-            problem.x,
-            per_coordinate=np.ndim(smoothing.bandwidth) > 0,
-            weights=problem.weights,
+            rows, per_coordinate=np.ndim(smoothing.bandwidth) > 0, weights=weights
         )
-        least = problem.family.least_bandwidth(problem.x)
+        least = family.least_bandwidth(rows)
         if np.ndim(rule.bandwidth) == 0:
             least = np.max(least, initial=0)
         return np.maximum(1e-6 * np.asarray(rule.bandwidth), least)

@@ -5,6 +5,7 @@ import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bregjax._typing import Array, PyTree
 from bregjax.clusters._host_model import HostModel
@@ -125,6 +126,14 @@ class ClusterModel(abc.ABC):
         return False
 
     @property
+    def telescopes(self) -> bool:
+        """Whether the costs of any tree add up to that of joining all at once.
+
+        True of Bregman costs; a model whose costs are scaled by pair says False.
+        """
+        return True
+
+    @property
     def distributes(self) -> bool:
         """Whether several devices may compute costs at the same time."""
         return True
@@ -205,6 +214,21 @@ class ClusterModel(abc.ABC):
             return jax.tree.map(lambda leaf: leaf[0], _pool_all(self, state))
 
         return self.settle(jax.lax.map(pooled, weights))
+
+    def found_costs(
+        self, costs: np.ndarray, children: np.ndarray, leaves: PyTree
+    ) -> np.ndarray:
+        """The costs of a tree, `[m − 1]`, from the `merge_cost` of its merges.
+
+        The same, unless a model compares pairs by more than their cost.
+
+        Args:
+            costs: As an engine found them.
+            children: The merges, `[m − 1, 2]`.
+            leaves: States of the points.
+        """
+        del children, leaves
+        return costs
 
     def cross_noise(self, state: PyTree) -> Array:
         """Rounding that each cluster adds to its `cross_cost`, about, in nats, `[k]`.

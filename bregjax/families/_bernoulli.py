@@ -96,7 +96,7 @@ class Bernoulli(VectorFamily):
 
     @override
     def cells(self) -> BinaryCells:
-        return BinaryCells()
+        return BinaryCells(self.known_dim)
 
     @override
     def cluster_model(self) -> BregmanModel:

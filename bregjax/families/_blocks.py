@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import logsumexp
 
 from bregjax._checks import is_concrete
 from bregjax._typing import Array, PyTree
@@ -14,10 +13,19 @@ from bregjax.clusters import BregmanModel, ClusterModel
 from bregjax.clusters._block_statistics import BlockStatistics, Group
 from bregjax.clusters._cells_model import CellsModel
 from bregjax.clusters._product_model import ProductModel
+from bregjax.clusters._seen_models import Seen
 from bregjax.convex import NegativeEntropy
 from bregjax.families._base import Family
+from bregjax.smoothing import StatisticMap
 
-__all__ = ["Block", "grouped", "model_of_groups", "state_of_block"]
+__all__ = [
+    "Block",
+    "average_cost",
+    "grouped",
+    "model_of_groups",
+    "seen_columns",
+    "state_of_block",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +54,7 @@ class Block:
     @property
     def num_entries(self) -> int:
         """How many entries by cell a state has."""
-        return self.form.spread(np.zeros(len(self.places))).shape[-1]
+        return len(self.form.column_of_entries())
 
     @property
     def is_entropy(self) -> bool:
@@ -83,25 +91,20 @@ class Block:
         return self.form.model() if self.by_cell else self.family.cluster_model()
 
     def density_parameters(self, state: PyTree) -> PyTree:
-        """What `log_densities` needs of clusters."""
+        """What `log_densities` needs of clusters.
+
+        In a column that a cluster lacks it has the distribution of all clusters.
+        """
         if not self.by_cell:
             return self.family.density_parameters(state)
-        return self.form.density_parameters(state), self.form.weights(state)
+        return self.form.density_parameters(self.form.filled(state))
 
     def log_densities(self, row: Array, parameters: PyTree) -> Array:
-        """log p of the observed cells of a row, to the power of their weights, `[k]`.
-
-        Where a cluster has no observed cell in a column, the mixture of the clusters
-        that have stands for it.
-        """
+        """log p of the observed cells of a row, times the weights of columns, `[k]`."""
         cells, seen = self.cells(row)
         if not self.by_cell:
             return self.weights[0] * self.family.log_densities(cells, parameters)
-        parameters, there = parameters
         found = self.form.log_densities(cells, parameters)
-        share = there / jnp.sum(there, axis=0, keepdims=True)
-        mixed = logsumexp(found, axis=0, b=share)
-        found = jnp.where(there > 0, found, mixed[None])
         return jnp.sum(jnp.where(seen[None], self.weights * found, 0), axis=-1)
 
 
@@ -129,6 +132,39 @@ def model_of_groups(blocks: list[Block]) -> ProductModel:
     groups = grouped(blocks)
     models = tuple(blocks[group.members[0]].model() for group in groups)
     return ProductModel(models, groups)
+
+
+def seen_columns(blocks: list[Block]) -> tuple[Seen, ...]:
+    """Where the shares of the columns of each block are."""
+    found = []
+    for b, block in enumerate(blocks):
+        count = len(block.places)
+        entries = np.zeros(count, int)
+        if block.by_cell:
+            column = block.form.column_of_entries()
+            entries = np.searchsorted(column, np.arange(count))
+        found.append(Seen(b, tuple(entries.tolist())))
+    return tuple(found)
+
+
+@jax.jit
+def average_cost(
+    family: Any, rows: Array, smoothing: StatisticMap | None, weights: Array
+) -> Array:
+    """What a merge of two rows of a table costs for each unit of h, about.
+
+    Twice what all rows lose when they are joined, over the weight of their cells: of
+    two rows with independent values of variance v the merge costs h v, and joining m
+    rows ½ m v, under squared distances.
+    """
+    statistics = family.leaf_statistics(rows)
+    if smoothing is not None:
+        statistics, weights = smoothing(statistics, weights)
+    model: Any = family.cluster_model()
+    leaves = model.leaves(statistics, weights)
+    whole = model.unions(statistics, weights[None])
+    lost = model.product.assignment_cost(leaves.inner, whole.inner)
+    return 2 * jnp.sum(lost) / jnp.sum(leaves.seen)
 
 
 def state_of_block(blocks: list[Block], number: int, states: tuple) -> PyTree:

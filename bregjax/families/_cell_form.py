@@ -50,13 +50,39 @@ class CellForm(abc.ABC):
         """
         return False
 
+    @abc.abstractmethod
+    def column_of_entries(self) -> np.ndarray:
+        """The column of each entry of a state, `[c]`."""
+
     def spread(self, by_column: Array) -> Array:
         """Numbers of columns `[..., d]` as numbers of entries, `[..., c]`."""
-        return by_column
+        return by_column[..., self.column_of_entries()]
 
     def gathered(self, by_entry: Array) -> Array:
         """Sums over the entries of each column, `[..., d]` from `[..., c]`."""
-        return by_entry
+        column = self.column_of_entries()
+        zeros = jnp.zeros((*by_entry.shape[:-1], column[-1] + 1), by_entry.dtype)
+        return zeros.at[..., column].add(by_entry)
+
+    def weights(self, clusters: Any) -> Array:
+        """The weight of each column in each cluster, `[k, d]`."""
+        column = self.column_of_entries()
+        return clusters.weight[..., np.searchsorted(column, np.arange(column[-1] + 1))]
+
+    def filled(self, clusters: Any) -> Any:
+        """Clusters with what all have together in the columns that they lack."""
+        model = self.model()
+        first = jax.tree.map(lambda leaf: leaf[:1], clusters)
+        rest = jax.tree.map(lambda leaf: leaf[1:, None], clusters)
+        pool = lambda whole, one: (model.pool(whole, one), None)
+        whole = model.settle(jax.lax.scan(pool, first, rest)[0])
+        lacks = clusters.weight == 0
+
+        def choose(all_: Array, own: Array) -> Array:
+            where = lacks.reshape(lacks.shape + (1,) * (own.ndim - lacks.ndim))
+            return jnp.where(where, all_, own)
+
+        return jax.tree.map(choose, whole, clusters)
 
     @abc.abstractmethod
     def costs(self, a: PyTree, b: PyTree) -> Array:
@@ -70,10 +96,6 @@ class CellForm(abc.ABC):
     def log_densities(self, row: Array, parameters: PyTree) -> Array:
         """log p of each cell of a row `[d]` under each cluster, `[k, d]`."""
 
-    @abc.abstractmethod
-    def weights(self, clusters: PyTree) -> Array:
-        """The weight of each column in each cluster, `[k, d]`."""
-
 
 class _ClosedCells(CellForm):
     """Cells of a model of closed forms, `CellsModel`."""
@@ -84,10 +106,6 @@ class _ClosedCells(CellForm):
     @override
     def costs(self, a: PyTree, b: PyTree) -> Array:
         return self.gathered(self.model().costs_by_cell(a, b, None))
-
-    @override
-    def weights(self, clusters: Any) -> Array:
-        return clusters.weight
 
 
 @register_pytree
@@ -102,6 +120,10 @@ class ColumnCells(_ClosedCells):
     family: Any
 
     @override
+    def column_of_entries(self) -> np.ndarray:
+        return np.arange(self.family.known_dim)
+
+    @override
     def model(self) -> CellsModel:
         return CellsModel(as_rows(self.family.cluster_model()))
 
@@ -109,13 +131,13 @@ class ColumnCells(_ClosedCells):
     def density_parameters(self, clusters: PyTree) -> PyTree:
         one = self._one()
         of_column = lambda family, state: family.density_parameters(state)
-        return jax.vmap(of_column, (column_axes(one), 1))(one, clusters)
+        return jax.vmap(of_column, (column_axes(one), 1), 1)(one, clusters)
 
     @override
     def log_densities(self, row: Array, parameters: PyTree) -> Array:
         one = self._one()
         of_column = lambda family, x, of: family.log_densities(x[None], of)
-        axes = (column_axes(one), 0, 0)
+        axes = (column_axes(one), 0, 1)
         return jax.vmap(of_column, axes, 1)(one, row, parameters)
 
     def _one(self) -> Any:
@@ -126,7 +148,13 @@ class ColumnCells(_ClosedCells):
 @register_pytree
 @dataclass(frozen=True)
 class BinaryCells(_ClosedCells):
-    """Cells of Bernoulli variables, as categories of two levels."""
+    """Cells of Bernoulli variables, as categories of two levels.
+
+    Attributes:
+        dim: The number of columns.
+    """
+
+    dim: int = jax.tree.static()
 
     @property
     @override
@@ -138,16 +166,8 @@ class BinaryCells(_ClosedCells):
         return CellsModel(BregmanModel(NegativeEntropy()))
 
     @override
-    def spread(self, by_column: Array) -> Array:
-        return jnp.repeat(by_column, 2, axis=-1)
-
-    @override
-    def gathered(self, by_entry: Array) -> Array:
-        return by_entry[..., ::2] + by_entry[..., 1::2]
-
-    @override
-    def weights(self, clusters: MeanState) -> Array:
-        return clusters.weight[..., ::2]
+    def column_of_entries(self) -> np.ndarray:
+        return np.repeat(np.arange(self.dim), 2)
 
     @override
     def density_parameters(self, clusters: MeanState) -> Array:
@@ -175,17 +195,8 @@ class CategoryCells(_ClosedCells):
         return CellsModel(BregmanModel(NegativeEntropy()))
 
     @override
-    def spread(self, by_column: Array) -> Array:
-        return jnp.asarray(by_column)[..., self._columns()]
-
-    @override
-    def gathered(self, by_entry: Array) -> Array:
-        zeros = jnp.zeros((*by_entry.shape[:-1], len(self.sizes)), by_entry.dtype)
-        return zeros.at[..., self._columns()].add(by_entry)
-
-    @override
-    def weights(self, clusters: MeanState) -> Array:
-        return clusters.weight[..., self._offsets()]
+    def column_of_entries(self) -> np.ndarray:
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     @override
     def density_parameters(self, clusters: MeanState) -> Array:
@@ -195,9 +206,6 @@ class CategoryCells(_ClosedCells):
     def log_densities(self, row: Array, parameters: Array) -> Array:
         place = jnp.round(row).astype(jnp.int32) + self._offsets()
         return jnp.log(parameters[:, place])
-
-    def _columns(self) -> np.ndarray:
-        return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     def _offsets(self) -> np.ndarray:
         return np.cumsum(self.sizes) - np.asarray(self.sizes)
@@ -210,13 +218,13 @@ class _SolvedCells(CellForm):
     def model(self) -> ColumnsModel: ...
 
     @override
+    def column_of_entries(self) -> np.ndarray:
+        return np.arange(self.model().num_columns)
+
+    @override
     def costs(self, a: NaturalState, b: NaturalState) -> Array:
         model = self.model()
         return model.costs_by_cell(a, b, model.union(a, b))
-
-    @override
-    def weights(self, clusters: NaturalState) -> Array:
-        return clusters.weight
 
 
 @register_pytree

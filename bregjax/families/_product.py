@@ -15,12 +15,18 @@ from bregjax._checks import is_concrete
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
+from bregjax.clusters import ClusterModel
 from bregjax.clusters._block_statistics import BlockStatistics
-from bregjax.clusters._product_model import ProductModel
+from bregjax.clusters._seen_models import ObservedModel, ScaledModel, SeenState
 from bregjax.convex import ConjugateSolution
 from bregjax.families._base import Family
 from bregjax.families._block_smoothing import check_maps, default_maps, maps_by_column
-from bregjax.families._blocks import model_of_groups, state_of_block
+from bregjax.families._blocks import (
+    average_cost,
+    model_of_groups,
+    seen_columns,
+    state_of_block,
+)
 from bregjax.families._layout import Layout, Missing
 from bregjax.families._named import named_family
 from bregjax.families._table_family import TableFamily
@@ -64,6 +70,8 @@ class Product(TableFamily):
             weight 2 a column costs what two like it do. None for 1 each. Densities of
             the family (`log_prob`) know no weights.
         fill: What stands in cells that are missing, `[d]`; without influence.
+        average: What a merge costs per weight in this table, about, of which "scaled"
+            makes the cost of clusters that share no column.
 
     Examples:
         >>> import bregjax as bj
@@ -81,6 +89,7 @@ class Product(TableFamily):
     families: tuple[Family, ...]
     weights: Array | None
     fill: Array | None
+    average: Array | None
     layout: Layout = jax.tree.static()
 
     def __init__(
@@ -116,6 +125,7 @@ class Product(TableFamily):
             families=tuple(map(_family, families.values())),
             weights=_weights(weights, layout.used),
             fill=None,
+            average=None,
             layout=layout,
         )
 
@@ -195,13 +205,23 @@ class Product(TableFamily):
         return tuple(block.statistics(x) for block in self.blocks())
 
     @override
-    def cluster_model(self) -> ProductModel:
+    def cluster_model(self) -> ClusterModel:
         """Clusters by the model of each block; cells of entropies share one."""
-        return model_of_groups(self.blocks())
+        blocks = self.blocks()
+        model = model_of_groups(blocks)
+        if not any(self.layout.by_cell):
+            return model
+        weights = jnp.concatenate([jnp.asarray(block.weights) for block in blocks])
+        if self.layout.missing != "scaled":
+            return ObservedModel(model, weights, seen_columns(blocks))
+        average = jnp.ones(()) if self.average is None else jnp.asarray(self.average)
+        return ScaledModel(model, weights, average, seen_columns(blocks))
 
     @override
-    def density_parameters(self, clusters: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
+    def density_parameters(self, clusters: PyTree) -> tuple[PyTree, ...]:
         blocks = self.blocks()
+        if isinstance(clusters, SeenState):
+            clusters = clusters.inner
         return tuple(
             block.density_parameters(state_of_block(blocks, b, clusters))
             for b, block in enumerate(blocks)
@@ -211,8 +231,8 @@ class Product(TableFamily):
     def log_densities(self, row: Array, parameters: tuple[PyTree, ...]) -> Array:
         """Σ log p of the observed cells, each times the weight of its column, `[k]`.
 
-        Where a cluster has no observed cell in a column, the mixture of the clusters
-        that have stands for it.
+        A cluster without an observed cell in a column has the distribution of all
+        clusters there.
         """
         pairs = zip(self.blocks(), parameters, strict=True)
         return _total(block.log_densities(row, one) for block, one in pairs)
@@ -259,7 +279,18 @@ class Product(TableFamily):
             block.family.suited_to(block.cells(rows)[0], each, weights)
             for each, block in zip(maps, self.blocks(), strict=True)
         ]
-        return self._with(families=tuple(families))
+        suited = self._with(families=tuple(families))
+        if self.layout.missing != "scaled":
+            return suited
+        if self.solves:
+            raise ValueError(
+                '`missing` must be "observed" where costs are solved for; got "scaled" '
+                f"for {self!r}."
+            )
+        ones = np.ones(rows.shape[0])
+        weights = jnp.asarray(ones) if weights is None else weights
+        average = average_cost(suited, rows, smoothing, weights)
+        return suited._with(average=average)
 
     @override
     def smoothing_of(self, amount: float) -> StatisticMap:

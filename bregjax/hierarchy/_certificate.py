@@ -98,7 +98,8 @@ def certify(
     Nodes in whose life all merges cost 0 need no comparison: no cost is negative.
     A sample is compared by costs alone: it checks the bounds, which engines share, too.
     The costs of the tree are checked by their sum, which is that of any other tree
-    (compared with one that merges neighbours).
+    (compared with one that merges neighbours; scaled costs, which have no such sum, by
+    those recomputed).
 
     Time: m² bounds, and O(m) costs if the tree is right or nearly; of a sample of s
     nodes s m / 2 costs. Memory: O(m n). Of sparse rows the costs of all pairs that
@@ -139,7 +140,7 @@ def certify(
     with working(problem) as problem:
         tree_of, pairs_of = comparisons(problem)
         neighbours = np.arange(2 * m - 2).reshape(-1, 2)
-        cost_of_all = float(np.sum(tree_of(neighbours)[1]))
+        telescopes = problem.family.cluster_model().telescopes
         nodes, costs = tree_of(children)
         check_costs(costs, children, problem)
         own = costs
@@ -147,6 +148,8 @@ def certify(
             own = tree.merge_costs
             compare_costs(tree, costs)
         sum_of_costs = float(np.sum(np.asarray(own, np.float64)))
+        other = tree_of(neighbours)[1] if telescopes else costs
+        cost_of_all = float(np.sum(other))
         size = min(np.asarray(own).dtype.itemsize, np.asarray(costs).dtype.itemsize)
         lives = lives_of(children, costs)
         pairs = pairs_of(nodes, children, lives, rows, exact=sample is not None)

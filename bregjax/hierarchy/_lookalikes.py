@@ -4,12 +4,23 @@ import math
 
 import numpy as np
 
-__all__ = ["lookalike"]
+from bregjax._problem import Problem
+from bregjax.families import Product
+
+__all__ = ["lookalike", "looks_like_distances"]
 
 # Condensed distances are looked at among so many points, and entries are shuffled so
 # often: distances keep the triangle inequality, and their order is why.
 _POINTS, _SHUFFLES = 12, 3
 _FEWEST_POINTS = 6
+
+
+def looks_like_distances(problem: Problem) -> str:
+    """A sentence if the rows of a problem look like distances or correlations."""
+    rows = problem.x
+    if not isinstance(rows, np.ndarray) or isinstance(problem.family, Product):
+        return ""
+    return lookalike(rows)
 
 
 def lookalike(x: np.ndarray) -> str:
@@ -24,7 +35,7 @@ def lookalike(x: np.ndarray) -> str:
     Args:
         x: Rows `[m, d]`.
     """
-    if x.ndim != 2:
+    if x.ndim != 2 or np.isnan(x).any():
         return ""
     m, d = x.shape
     if m == d and m > 2:

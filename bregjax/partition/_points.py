@@ -19,9 +19,16 @@ def checked_on_host(name: str, problem: Problem) -> Problem:
 
     Raises:
         TypeError: Under `jit` or another transformation, or if it is no problem.
+        ValueError: If its costs are scaled, and no sums over rows.
     """
     problem = check_problem(problem)
     check_on_host(name, problem)
+    if not problem.family.cluster_model().telescopes:
+        raise ValueError(
+            f"`problem` must have costs over observed cells for {name}; got "
+            'missing="scaled", whose costs are no sums over rows. Make the problem '
+            'again with missing="observed", and start from this tree.'
+        )
     return problem
 
 

@@ -1,0 +1,61 @@
+"""The host model of products that know how much of their columns was observed."""
+
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from bregjax.clusters._block_statistics import BlockStatistics
+from bregjax.clusters._host_model import HostModel
+from bregjax.clusters._seen_state import Seen, SeenState
+
+__all__ = ["SeenHost"]
+
+
+class SeenHost(HostModel):
+    """The host model of `ObservedModel`, by that of the product.
+
+    Pairs that tie come in the order of the engine.
+    """
+
+    def __init__(self, columns: tuple[Seen, ...], product: HostModel) -> None:
+        """Wrap the host model of the product."""
+        self._columns, self._product = columns, product
+
+    @override
+    def leaves(
+        self, statistics: tuple[BlockStatistics, ...], weights: np.ndarray
+    ) -> SeenState:
+        shares = [np.asarray(seen.of(statistics)) for seen in self._columns]
+        seen = weights[:, None] * np.concatenate(shares, axis=1)
+        return _state(weights, seen, self._product.leaves(statistics, weights))
+
+    @override
+    def pool(self, a: SeenState, b: SeenState) -> SeenState:
+        inner = self._product.pool(a.inner, b.inner)
+        return SeenState(a.weight + b.weight, a.seen + b.seen, inner)
+
+    @override
+    def settle(self, state: SeenState) -> SeenState:
+        return SeenState(state.weight, state.seen, self._product.settle(state.inner))
+
+    @override
+    def result(self, state: SeenState) -> np.ndarray:
+        return self._product.result(state.inner)
+
+    @override
+    def merge_costs(self, a: SeenState, b: SeenState, union: SeenState) -> np.ndarray:
+        return self._product.merge_costs(a.inner, b.inner, union.inner)
+
+    @override
+    def search_costs(self, a: SeenState, b: SeenState) -> tuple[np.ndarray, SeenState]:
+        costs, inner = self._product.search_costs(a.inner, b.inner)
+        return costs, SeenState(a.weight + b.weight, a.seen + b.seen, inner)
+
+    @override
+    def noise(self, state: SeenState) -> np.ndarray:
+        return self._product.noise(state.inner)
+
+
+def _state(*fields: Any) -> SeenState:
+    return SeenState(*fields)
