@@ -9,7 +9,7 @@ import numpy as np
 
 from bregjax._inputs import check_table, is_missing
 
-__all__ = ["Column", "Frame", "frame_of", "is_frame"]
+__all__ = ["Column", "TableColumns", "frame_of", "is_frame"]
 
 _TIMES = ("datetime", "timedelta", "date", "time", "duration", "period")
 _NUMERIC = (int, float, bool, np.number, np.bool_)
@@ -74,7 +74,7 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class TableColumns:
     """Columns of one length, by name.
 
     Attributes:
@@ -103,7 +103,7 @@ class Frame:
 
 def is_frame(x: Any) -> bool:
     """Whether a table names its columns: a data frame, a dictionary, a record array."""
-    if isinstance(x, Frame):
+    if isinstance(x, TableColumns):
         return x.named
     if isinstance(x, Mapping):
         return True
@@ -113,7 +113,7 @@ def is_frame(x: Any) -> bool:
     return columns is not None and not callable(columns) and hasattr(x, "__getitem__")
 
 
-def frame_of(x: Any) -> Frame:
+def frame_of(x: Any) -> TableColumns:
     """The columns of a table.
 
     Args:
@@ -128,7 +128,7 @@ def frame_of(x: Any) -> Frame:
         >>> print(frame.columns, frame.members[0].values)
         ('size', 'kind') [1.5 nan]
     """
-    if isinstance(x, Frame):
+    if isinstance(x, TableColumns):
         return x
     named = is_frame(x)
     if named:
@@ -142,7 +142,7 @@ def frame_of(x: Any) -> Frame:
         raise ValueError(
             f"`x` must have columns of one length; got {lengths}. Fill the shorter."
         )
-    frame = Frame(columns, named)
+    frame = TableColumns(columns, named)
     check_table("x", frame)
     return frame
 

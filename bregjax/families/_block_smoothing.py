@@ -4,7 +4,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from bregjax._typing import Array
-from bregjax.families._blocks import Block
+from bregjax.families._blocks import FamilyBlock
 from bregjax.families._layout import Layout
 from bregjax.smoothing import StatisticMap
 from bregjax.smoothing._by_block import ByBlock
@@ -13,7 +13,7 @@ __all__ = ["check_maps", "default_maps", "maps_by_column"]
 
 
 def default_maps(
-    blocks: list[Block], x: Array, weights: Array | None
+    blocks: list[FamilyBlock], x: Array, weights: Array | None
 ) -> ByBlock | None:
     """The default map of each block, by its observed cells; None if none has one."""
     return _by_block(
@@ -63,7 +63,7 @@ def maps_by_column(
     return _by_block(maps)
 
 
-def check_maps(smoothing: Any, blocks: list[Block], rows: Array) -> None:
+def check_maps(smoothing: Any, blocks: list[FamilyBlock], rows: Array) -> None:
     """Raise unless each map suits its block.
 
     Raises:

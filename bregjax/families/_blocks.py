@@ -19,7 +19,7 @@ from bregjax.families._base import Family
 from bregjax.smoothing import StatisticMap
 
 __all__ = [
-    "Block",
+    "FamilyBlock",
     "average_cost",
     "grouped",
     "model_of_groups",
@@ -29,7 +29,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class FamilyBlock:
     """A family and its columns.
 
     Attributes:
@@ -114,7 +114,7 @@ def _is_entropy(model: ClusterModel) -> bool:
     )
 
 
-def grouped(blocks: list[Block]) -> tuple[Group, ...]:
+def grouped(blocks: list[FamilyBlock]) -> tuple[Group, ...]:
     """The groups that a product model holds: cells of entropies are one group."""
     entropies = [b for b, block in enumerate(blocks) if block.is_entropy]
     groups = []
@@ -127,14 +127,14 @@ def grouped(blocks: list[Block]) -> tuple[Group, ...]:
     return tuple(groups)
 
 
-def model_of_groups(blocks: list[Block]) -> ProductModel:
+def model_of_groups(blocks: list[FamilyBlock]) -> ProductModel:
     """The model of clusters of all blocks."""
     groups = grouped(blocks)
     models = tuple(blocks[group.members[0]].model() for group in groups)
     return ProductModel(models, groups)
 
 
-def seen_columns(blocks: list[Block]) -> tuple[Seen, ...]:
+def seen_columns(blocks: list[FamilyBlock]) -> tuple[Seen, ...]:
     """Where the shares of the columns of each block are."""
     found = []
     for b, block in enumerate(blocks):
@@ -167,7 +167,7 @@ def average_cost(
     return 2 * jnp.sum(lost) / jnp.sum(leaves.seen)
 
 
-def state_of_block(blocks: list[Block], number: int, states: tuple) -> PyTree:
+def state_of_block(blocks: list[FamilyBlock], number: int, states: tuple) -> PyTree:
     """The states of a block, from those of all groups."""
     for group, state in zip(grouped(blocks), states, strict=True):
         if number not in group.members:

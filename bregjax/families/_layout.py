@@ -6,7 +6,7 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
-from bregjax._frames import Column, Frame
+from bregjax._frames import Column, TableColumns
 
 __all__ = ["Layout", "Missing"]
 
@@ -99,7 +99,7 @@ class Layout:
         blocks = tuple(tuple(map(found, block)) for block in self.blocks)
         return replace(self, blocks=blocks, table=tuple(names))
 
-    def taken(self, frame: Frame) -> list[Column]:
+    def taken(self, frame: TableColumns) -> list[Column]:
         """The columns that are used of a table, by name, or by place where it has none.
 
         Raises:

@@ -19,7 +19,7 @@ from bregjax.families._block_cells import (
     family_of_block,
     unseen_levels,
 )
-from bregjax.families._blocks import Block
+from bregjax.families._blocks import FamilyBlock
 from bregjax.families._layout import Layout, Missing
 
 __all__ = ["TableFamily"]
@@ -46,7 +46,7 @@ class TableFamily(Family):
         vars(family).update({**vars(self), **fields})
         return family
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[FamilyBlock]:
         """The blocks, once data has been seen."""
         layout, blocks = self.layout, []
         count = len(layout.used)
@@ -56,7 +56,7 @@ class TableFamily(Family):
         for b, family in enumerate(self.families):
             places = layout.places(b)
             blocks.append(
-                Block(family, places, by_cell[b], weights[places], fill[places])
+                FamilyBlock(family, places, by_cell[b], weights[places], fill[places])
             )
         return blocks
 
