@@ -14,6 +14,9 @@ changes no setting of JAX.
 
 from importlib.metadata import version as _version
 
+from bregjax._explain import compare_rows as compare_rows
+from bregjax._explain import explain as explain
+from bregjax._explain import explain_clusters as explain_clusters
 from bregjax._features import dendrogram_features as dendrogram_features
 from bregjax._features import soft_assignments as soft_assignments
 from bregjax._problem import Problem as Problem

@@ -100,6 +100,14 @@ class TableColumns:
         """The number of rows."""
         return self.shape[0]
 
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        """The cells `[m, d]`: floats, or objects where not all are numbers."""
+        del copy
+        values = [column.values for column in self.members]
+        if not all(column.numeric for column in self.members):
+            values = [column.astype(object) for column in values]
+        return np.stack(values, axis=1).astype(dtype or values[0].dtype)
+
 
 def is_frame(x: Any) -> bool:
     """Whether a table names its columns: a data frame, a dictionary, a record array."""

@@ -1,6 +1,6 @@
 """What to cluster, and by what: data, family, smoothing and weights, checked once."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from bregjax._centers import sparse_fault
 from bregjax._checks import check_weights, float_array, is_concrete
 from bregjax._family_like import FamilyLike, geometry_for
-from bregjax._frames import frame_of
+from bregjax._frames import frame_of, is_frame
 from bregjax._geometry import Geometry
 from bregjax._inputs import check_table, dense_remedy, size_in_words
 from bregjax._pytree import in_words, register_pytree
@@ -18,6 +18,7 @@ from bregjax._sparse_rows import SparseRows, is_sparse, sparse_rows
 from bregjax._typing import Array, DataLike, TableLike
 from bregjax.families import Product
 from bregjax.families._layout import Missing
+from bregjax.families._summary import columns_in_words
 from bregjax.smoothing import StatisticMap
 from bregjax.smoothing._by_block import ByBlock
 
@@ -123,6 +124,8 @@ class Problem:
             check_weights(weights, count)
             weights = float_array(weights, "weights")
         self._fill(rows, geometry, smoothing, weights)
+        if is_frame(x):
+            vars(self)["_names"] = frame_of(x).columns
 
     @classmethod
     def _from_fields(cls, **fields: Any) -> "Problem":
@@ -155,6 +158,17 @@ class Problem:
     def num_points(self) -> int:
         """The number m of rows."""
         return self.x.shape[0]
+
+    @property
+    def columns(self) -> tuple[Hashable, ...]:
+        """The names of the columns of `x`; their numbers where the table had none.
+
+        `jax.tree.map` and `jit` do not keep names, unless the family does.
+        """
+        if isinstance(self.family, Product):
+            return self.family.names
+        names = vars(self).get("_names")
+        return tuple(range(self.x.shape[-1])) if names is None else names
 
     def replace(
         self,
@@ -246,8 +260,16 @@ class Problem:
             "smoothing": self.smoothing,
             "weights": in_words(self.weights),
         }
+        table = []
+        if isinstance(self.family, Product) and is_concrete(self):
+            rows = np.asarray(self.x)
+            missing = np.isnan(rows).mean()
+            shape += f", {missing:.2g} of the cells missing" if missing else ""
+            lines["family"] = "by column (`family` prints as code)"
+            words = columns_in_words(self.family, rows, np.asarray(self.weights))
+            table = ["    " + line for line in words]
         named = [f"  {name:<10} {value!s}" for name, value in lines.items()]
-        return "\n".join([f"Problem of {shape}", *named])
+        return "\n".join([f"Problem of {shape}", named[0], *table, *named[1:]])
 
 
 def unchecked(problem: Problem, **fields: Any) -> Problem:

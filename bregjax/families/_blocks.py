@@ -1,5 +1,6 @@
 """A block of columns of a product: statistics, states and densities of its family."""
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete
+from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import BregmanModel, ClusterModel
 from bregjax.clusters._block_statistics import BlockStatistics, Group
@@ -28,28 +30,39 @@ __all__ = [
 ]
 
 
+@register_pytree
 @dataclass(frozen=True, eq=False)
 class FamilyBlock:
     """A family and its columns.
 
     Attributes:
         family: The family.
-        places: Where its columns are in a row, `[d]`.
-        by_cell: Whether its cells have weights of their own.
         weights: What each column counts, `[d]`.
         fill: What stands in missing cells, `[d]`.
+        columns: Where its columns are in a row.
+        by_cell: Whether its cells have weights of their own.
     """
 
     family: Family
-    places: np.ndarray
-    by_cell: bool
     weights: Array
     fill: Array
+    columns: tuple[int, ...] = jax.tree.static()
+    by_cell: bool = jax.tree.static()
+
+    @property
+    def places(self) -> np.ndarray:
+        """Where its columns are in a row, `[d]`."""
+        return np.array(self.columns)
 
     @property
     def form(self) -> Any:
         """The form by cell of the family."""
         return self.family.cells()
+
+    def told_by_column(self) -> "FamilyBlock":
+        """The block by cell, if its family can be."""
+        by_cell = self.family.cells() is not None
+        return dataclasses.replace(self, by_cell=by_cell)
 
     @property
     def num_entries(self) -> int:

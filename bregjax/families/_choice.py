@@ -1,5 +1,6 @@
 """Families for the columns of a table, chosen by what the columns hold."""
 
+import re
 import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -206,13 +207,24 @@ def _chosen(column: Column) -> tuple[Family | None, str]:
     present = column.values[~column.missing]
     if not len(present):
         return None, "empty"
-    if column.timed:
+    if column.timed or _are_dates(column, present):
         return None, "dates"
     if column.levels is not None or not column.numeric:
         return _of_names(column, present)
     if np.ptp(present) == 0:
         return None, f"constant, {present[0]:g}"
     return _of_numbers(column, present)
+
+
+# Dates as text begin so: 2024-05-31, 31.5.2024, 5/31/24.
+_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}")
+
+
+def _are_dates(column: Column, present: np.ndarray) -> bool:
+    """Whether all cells are text that begins with a date."""
+    if column.numeric or column.levels is not None:
+        return False
+    return all(isinstance(v, str) and _DATE.match(v) for v in present.tolist())
 
 
 def _of_names(column: Column, present: np.ndarray) -> tuple[Family | None, str]:

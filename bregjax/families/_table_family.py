@@ -55,8 +55,9 @@ class TableFamily(Family):
         by_cell = layout.by_cell or (False,) * len(self.families)
         for b, family in enumerate(self.families):
             places = layout.places(b)
+            columns = tuple(places.tolist())
             blocks.append(
-                FamilyBlock(family, places, by_cell[b], weights[places], fill[places])
+                FamilyBlock(family, weights[places], fill[places], columns, by_cell[b])
             )
         return blocks
 

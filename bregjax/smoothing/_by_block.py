@@ -15,7 +15,7 @@ __all__ = ["ByBlock"]
 
 
 @register_pytree
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ByBlock(StatisticMap):
     """A map for each block of columns of a product of families, or none.
 
@@ -45,6 +45,11 @@ class ByBlock(StatisticMap):
             for smoothing, block in zip(self.maps, statistics, strict=True)
         ]
         return tuple(smoothed), weights
+
+    def __repr__(self) -> str:
+        """The maps, none as a dash."""
+        maps = ["–" if each is None else repr(each) for each in self.maps]
+        return f"by block ({', '.join(maps)})"
 
     @override
     def constraints(self) -> Self:

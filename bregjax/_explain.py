@@ -1,0 +1,307 @@
+"""Why two clusters merged, and what sets a cluster apart: costs by column."""
+
+from typing import Any, SupportsIndex
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bregjax._checks import is_concrete
+from bregjax._comparisons import ColumnCost, Comparison, Explanation
+from bregjax._evaluation import working
+from bregjax._problem import Problem, check_problem
+from bregjax._sparse_rows import SparseRows
+from bregjax._typing import Array, ArrayLike, DataLike
+from bregjax.clusters._block_statistics import Group
+from bregjax.families import Family, Product
+from bregjax.families._blocks import FamilyBlock
+from bregjax.families._summary import summarised
+from bregjax.hierarchy import Dendrogram
+from bregjax.hierarchy._provenance import check_same_problem
+from bregjax.hierarchy._tree_costs import children_of
+from bregjax.hierarchy._walk import members
+from bregjax.smoothing import StatisticMap
+from bregjax.smoothing._by_block import ByBlock
+
+__all__ = ["compare_rows", "explain", "explain_clusters"]
+
+
+def explain(
+    problem: Problem, tree: Dendrogram | DataLike, node: SupportsIndex
+) -> Explanation:
+    """Explain a node of a tree by column: why its parts merged, what sets it apart.
+
+    The cost of a merge is a sum over columns, or blocks of columns with correlations:
+    columns with small terms are where both parts are alike. Against the rest of the
+    rows, large terms are what the cluster differs by.
+
+    Args:
+        problem: What the tree is of.
+        tree: A dendrogram of the problem, or its children `[m − 1, 2]`.
+        node: A leaf, from 0; a merge, from m; or from the end, −1 for the last merge.
+
+    Returns:
+        Two comparisons, with what each column is on both sides in the units of the
+        data: mean ± standard deviation, a rate, a percentage, the largest shares.
+
+    Raises:
+        ValueError: If there is no such node, or the tree is of another problem.
+        TypeError: Under `jit` or another transformation, or of sparse rows.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> table = {"visits": [2, 3, 9, 8], "smokes": [0, 1, 1, 1]}
+        >>> problem = bj.Problem(table, family="auto")
+        >>> tree = bj.agglomerate(problem)
+        >>> found = bj.explain(problem, tree, -1)
+        >>> print(bool(np.isclose(found.merge.cost, tree.merge_costs[-1])))
+        True
+    """
+    problem = _known(problem)
+    children = np.asarray(children_of(tree, problem.num_points))
+    check_same_problem(tree, problem)
+    m = problem.num_points
+    number = int(node)
+    number += 2 * m - 1 if number < 0 else 0
+    if not 0 <= number < 2 * m - 1:
+        raise ValueError(
+            f"`node` must be from 0 to {2 * m - 2}, or from -1 back; got {int(node)}."
+        )
+    inside = np.zeros(m, bool)
+    inside[members(children, number)] = True
+    merge = None
+    if number >= m:
+        a, b = (members(children, int(part)) for part in children[number - m])
+        names = tuple(f"node {part}" for part in children[number - m])
+        [merge] = _compared(problem, [(a, b)], [names])
+    rest = None
+    if not inside.all():
+        sides = np.flatnonzero(inside), np.flatnonzero(~inside)
+        [rest] = _compared(problem, [sides], [(f"node {number}", "rest")])
+    return Explanation(number, merge, rest)
+
+
+def explain_clusters(problem: Problem, labels: ArrayLike) -> list[Comparison]:
+    """Compare each cluster with all other rows, by column.
+
+    Args:
+        problem: The rows.
+        labels: The cluster of each, `[m]`, as `tree.cut` gives them.
+
+    Returns:
+        A comparison for each cluster, in the order of their numbers.
+
+    Raises:
+        ValueError: If there is not a label for each row, or but one cluster.
+        TypeError: As `explain`.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> problem = bj.Problem({"visits": [2, 3, 9]}, family="poisson")
+        >>> print(bj.explain_clusters(problem, [0, 0, 1])[1])
+        cluster 1 of 1 row, rest of 2 rows: 2.79 nats
+          column  nats  share  cluster 1  rest
+          visits  2.79  100%   9          2.5
+    """
+    problem = _known(problem)
+    given = np.asarray(labels)
+    if given.shape != (problem.num_points,):
+        raise ValueError(
+            f"`labels` must have one entry for each of the {problem.num_points} rows; "
+            f"got shape {given.shape}."
+        )
+    numbers = np.unique(given)
+    if len(numbers) < 2:
+        raise ValueError("`labels` must have two clusters at least; got one.")
+    pairs = [
+        (np.flatnonzero(given == number), np.flatnonzero(given != number))
+        for number in numbers
+    ]
+    return _compared(problem, pairs, [(f"cluster {k}", "rest") for k in numbers])
+
+
+def compare_rows(problem: Problem, first: ArrayLike, second: ArrayLike) -> Comparison:
+    """Compare two sets of rows by column: what joining them would cost.
+
+    Args:
+        problem: The rows.
+        first: Numbers of rows.
+        second: Numbers of other rows.
+
+    Returns:
+        The comparison. Its costs add up to `merge_cost(problem, first, second)`.
+
+    Raises:
+        ValueError: If a set is empty, or both share a row.
+        TypeError: As `explain`.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> problem = bj.Problem({"visits": [2, 3, 9]}, family="poisson")
+        >>> print(round(bj.compare_rows(problem, [0, 1], [2]).cost, 3))
+        2.79
+    """
+    problem = _known(problem)
+    sides = [np.unique(np.asarray(side, int)) for side in (first, second)]
+    if not all(map(len, sides)) or len(np.intersect1d(*sides)):
+        raise ValueError(
+            "`first` and `second` must be sets of rows that share none; got "
+            f"{len(sides[0])} and {len(sides[1])}, with "
+            f"{len(np.intersect1d(*sides))} in both."
+        )
+    return _compared(problem, [(sides[0], sides[1])], [("first", "second")])[0]
+
+
+def _known(problem: Problem) -> Problem:
+    problem = check_problem(problem)
+    if not is_concrete(problem):
+        raise TypeError("`explain` reads values: call it outside jit, grad and vmap.")
+    if isinstance(problem.x, SparseRows):
+        raise TypeError(
+            "`problem` must have dense rows to be explained; got sparse ones. Take "
+            "some of the columns, x[:, columns].toarray()."
+        )
+    return problem
+
+
+def _compared(
+    problem: Problem, pairs: list[tuple[np.ndarray, np.ndarray]], names: list[Any]
+) -> list[Comparison]:
+    """Compare pairs of sets of rows, all in one program."""
+    blocks, count = _blocks_of(problem), len(pairs)
+    sides = np.zeros((2, count, problem.num_points))
+    for number, (first, second) in enumerate(pairs):
+        sides[0, number, first] = sides[1, number, second] = 1
+    with working(problem) as work:
+        solves = any(block.model().solves for block in blocks)
+        run = _costs if solves else _compiled_costs
+        # A few sizes for any number of pairs.
+        filled = np.pad(sides, ((0, 0), (0, -count % 8), (0, 0)), "edge")
+        members = jnp.asarray(filled * np.asarray(work.weights))
+        found = run(work, blocks, _maps_of(problem), members)
+        found = jax.tree.map(np.asarray, found)
+    comparisons = []
+    for number, pair in enumerate(pairs):
+        scale = _scale(problem, sides[:, number])
+        costs = [scale * of_block[number] for of_block in found]
+        columns = _columns(problem, blocks, costs, pair)
+        sizes = len(pair[0]), len(pair[1])
+        comparisons.append(Comparison(columns, sizes, names[number]))
+    return comparisons
+
+
+def _columns(
+    problem: Problem,
+    blocks: list[FamilyBlock],
+    costs: list[np.ndarray],
+    pair: tuple[np.ndarray, np.ndarray],
+) -> tuple[ColumnCost, ...]:
+    """Costs with summaries of both sides, the largest first."""
+    rows, weights = np.asarray(problem.x), np.asarray(problem.weights)
+    labels = problem.columns
+    columns = []
+    for block, of_block in zip(blocks, costs, strict=True):
+        names = tuple(labels[place] for place in block.places)
+        sides = [
+            tuple(
+                summarised(block.family, k, rows[side, place], weights[side])
+                for k, place in enumerate(block.places)
+            )
+            for side in pair
+        ]
+        if len(of_block) < len(names):
+            columns.append(ColumnCost(names, float(np.sum(of_block)), *sides))
+            continue
+        for k, cost in enumerate(of_block):
+            one = [(side[k],) for side in sides]
+            columns.append(ColumnCost((names[k],), float(cost), *one))
+    return tuple(sorted(columns, key=lambda column: -column.cost))
+
+
+def _blocks_of(problem: Problem) -> list[FamilyBlock]:
+    """The blocks of a problem, by cell where costs can be told by column."""
+    family: Any = problem.family
+    if isinstance(family, Product):
+        return [block.told_by_column() for block in family.blocks()]
+    d = problem.x.shape[1]
+    ones: Any = np.ones(d)
+    by_cell = isinstance(family, Family) and family.cells() is not None
+    return [FamilyBlock(family, ones, ones, tuple(range(d)), by_cell)]
+
+
+def _maps_of(problem: Problem) -> list[StatisticMap | None]:
+    smoothing = problem.smoothing
+    if isinstance(smoothing, ByBlock):
+        return list(smoothing.maps)
+    if isinstance(problem.family, Product):
+        return [None] * len(problem.family.families)
+    return [smoothing]
+
+
+def _costs(
+    problem: Problem,
+    blocks: list[FamilyBlock],
+    maps: list[StatisticMap | None],
+    members: Array,
+) -> list[Array]:
+    """For each block the costs of joining pairs, by column `[p, d]` or whole `[p, 1]`.
+
+    Args:
+        problem: The rows.
+        blocks: The blocks.
+        maps: The smoothing of each.
+        members: Weights of rows in the first and the second sets of pairs, `[2, p, m]`.
+    """
+    return [
+        _costs_of_block(problem, block, smoothing, members)
+        for block, smoothing in zip(blocks, maps, strict=True)
+    ]
+
+
+_compiled_costs = jax.jit(_costs)
+
+
+def _costs_of_block(
+    problem: Problem,
+    block: FamilyBlock,
+    smoothing: StatisticMap | None,
+    members: Array,
+) -> Array:
+    statistics = block.statistics(jnp.asarray(problem.x))
+    if smoothing is not None:
+        (statistics,), _ = ByBlock((smoothing,))((statistics,), problem.weights)
+    model, form = block.model(), block.form
+    every = members.reshape(-1, members.shape[-1])
+    if block.by_cell:
+        if form.doubles:
+            statistics = Group((0,), (True,)).joined((statistics,))
+        states = model.unions(statistics, every)
+    else:
+        shared = every * statistics.share[None]
+        states = model.unions(statistics.statistics, shared)
+    count = members.shape[1]
+    first = jax.tree.map(lambda leaf: leaf[:count], states)
+    second = jax.tree.map(lambda leaf: leaf[count:], states)
+    if block.by_cell:
+        return form.costs(first, second)
+    return model.merge_cost(first, second)[:, None]
+
+
+def _scale(problem: Problem, sides: np.ndarray) -> float:
+    """The factor of costs that are taken per observed weight; else 1."""
+    family = problem.family
+    if not isinstance(family, Product) or family.layout.missing != "scaled":
+        return 1.0
+    counts = np.ones(len(family.names))
+    if family.weights is not None:
+        counts = np.asarray(family.weights)
+    weight = np.asarray(problem.weights) * sides
+    seen = (weight @ ~np.isnan(np.asarray(problem.x))) * counts
+    whole = counts.sum() * _harmonic(*weight.sum(axis=1))
+    shared = _harmonic(*seen).sum()
+    return float(whole / shared) if shared else 1.0
+
+
+def _harmonic(a: Any, b: Any) -> Any:
+    total = a + b
+    return a * b / np.where(total > 0, total, 1)
