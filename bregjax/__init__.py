@@ -14,6 +14,7 @@ changes no setting of JAX.
 
 from importlib.metadata import version as _version
 
+from bregjax._check_table import check_table as check_table
 from bregjax._explain import compare_rows as compare_rows
 from bregjax._explain import explain as explain
 from bregjax._explain import explain_clusters as explain_clusters

@@ -17,8 +17,9 @@ from bregjax._cli.columns import ColumnChoice
 from bregjax._cli.report import FILES, aligned, header, summary, write_files, written
 from bregjax._cli.run import Outcome, Request, cluster_table, notes_on
 from bregjax._cli.smoothing_choice import SMOOTHINGS, parse_smoothing
-from bregjax._cli.tables import Table, read_table
+from bregjax._cli.tables import Cells, Table, read_table
 from bregjax._cli.text_files import DELIMITERS
+from bregjax._frames import TableColumns
 from bregjax.datasets import load_glass
 from bregjax.families import FAMILIES
 from bregjax.hierarchy import ENGINES
@@ -96,16 +97,33 @@ def _add_cluster(commands) -> None:
         help="table: csv, tsv, txt (also .gz), npy, npz, or mtx; - for text from the "
         "standard input. Sparse tables stay sparse for the families of counts, "
         "bernoulli and ward; an array y beside them is taken as --classes. "
-        "True and False are 1 and 0; "
-        "other text is for --family categorical",
+        "Empty cells, NA and the like are missing; True and False are 1 and 0; other "
+        "text is a category",
     )
     add(
         "--family",
         type=lambda name: name.lower().replace("-", "_"),
-        choices=[*FAMILIES, "ward"],
-        default="diagonal_gaussian",
+        choices=["auto", *FAMILIES, "ward"],
+        default=None,
         metavar="NAME",
-        help=f"one of {', '.join(FAMILIES)}, ward (default: diagonal_gaussian)",
+        help=f"one of {', '.join(FAMILIES)}, ward; or auto: one for each column, by "
+        "what it holds (default: auto of text files, diagonal_gaussian of arrays)",
+    )
+    add(
+        "--column",
+        type=_column_family,
+        action="append",
+        default=[],
+        metavar="NAME=FAMILY",
+        help="with --family auto the family of a column, or none to leave it out; may "
+        "be repeated",
+    )
+    add(
+        "--missing",
+        choices=["observed", "scaled"],
+        default="observed",
+        help="how missing cells count: costs over observed cells, or these per "
+        "observed weight (default: observed)",
     )
     add(
         "--smoothing",
@@ -179,6 +197,17 @@ def _add_cluster(commands) -> None:
     cluster.set_defaults(run=_cluster)
 
 
+def _column_family(text: str) -> tuple[str, str | None]:
+    """A column and the name of its family, None for none."""
+    column, _, family = text.rpartition("=")
+    family = family.lower().replace("-", "_")
+    if not column or family not in ("none", "auto", *FAMILIES, "ward"):
+        raise argparse.ArgumentTypeError(
+            f"must be a column and a family, such as age=poisson; got {text!r}"
+        )
+    return column, None if family == "none" else family
+
+
 def _encoding(name: str) -> str:
     """A known encoding of text, or "auto"."""
     try:
@@ -224,10 +253,20 @@ def _cluster(options: argparse.Namespace) -> None:
         header=options.header,
         encoding=options.encoding,
         transpose=options.transpose,
-        categorical=options.family == "categorical",
+        cells=_CELLS.get(options.family, "numbers"),
     )
+    family = options.family
+    if family is None:
+        mixed = isinstance(table.x, TableColumns) or options.column
+        family = "auto" if mixed else "diagonal_gaussian"
+    if family != "auto" and options.column:
+        raise ValueError(
+            f"--column is for --family auto; got --family {family}. Leave one out."
+        )
     request = Request(
-        options.family,
+        family,
+        dict(options.column),
+        "scaled" if options.missing == "scaled" else "auto",
         options.smoothing,
         options.engine,
         progress=options.progress,
@@ -238,12 +277,19 @@ def _cluster(options: argparse.Namespace) -> None:
     _picture(table, outcome, options)
 
 
+_CELLS: dict[str | None, Cells] = {
+    None: "mixed",
+    "auto": "mixed",
+    "categorical": "categories",
+}
+
+
 def _run(table: Table, request: Request, options: argparse.Namespace) -> Outcome:
     # The folder first: a run of an hour must not end with nowhere to write.
     options.output.mkdir(parents=True, exist_ok=True)
     _say(options, header(__version__))
     if not options.quiet:
-        for note in notes_on(table):
+        for note in notes_on(table, request):
             _print(f"bregjax: note: {note}", sys.stderr)
     outcome = cluster_table(table, request)
     write_files(options.output, table, outcome)

@@ -23,7 +23,7 @@ from bregjax.hierarchy._walk import members
 from bregjax.smoothing import StatisticMap
 from bregjax.smoothing._by_block import ByBlock
 
-__all__ = ["compare_rows", "explain", "explain_clusters"]
+__all__ = ["compare_rows", "costs_of_cut", "explain", "explain_clusters"]
 
 
 def explain(
@@ -118,6 +118,24 @@ def explain_clusters(problem: Problem, labels: ArrayLike) -> list[Comparison]:
         for number in numbers
     ]
     return _compared(problem, pairs, [(f"cluster {k}", "rest") for k in numbers])
+
+
+def costs_of_cut(problem: Problem, labels: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """Names of columns, and by column what joining all clusters of a cut costs, `[d]`.
+
+    Joined one after the other: the sum does not depend on the order.
+    """
+    numbers = np.unique(labels)
+    pairs = [
+        (np.flatnonzero(labels < number), np.flatnonzero(labels == number))
+        for number in numbers[1:]
+    ]
+    found = _compared(problem, pairs, [("joined", "next")] * len(pairs))
+    totals: dict[str, float] = {}
+    for comparison in found:
+        for column in comparison:
+            totals[column.name] = totals.get(column.name, 0.0) + column.cost
+    return list(totals), np.array(list(totals.values()))
 
 
 def compare_rows(problem: Problem, first: ArrayLike, second: ArrayLike) -> Comparison:

@@ -37,7 +37,7 @@ ROWS = [
     {"_evaluation"},
     {"hierarchy"},
     {"partition", "metrics", "_explain", "_features", "objectives", "_soft_trees", "_support"},
-    {"_tuning"},
+    {"_tuning", "_check_table"},
     {"plotting", "datasets", "extend"},
     {"_cli", "__main__"},
 ]

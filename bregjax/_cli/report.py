@@ -10,6 +10,10 @@ import numpy as np
 
 from bregjax._cli.run import Outcome, Request
 from bregjax._cli.tables import Table
+from bregjax._explain import explain_clusters
+from bregjax._sparse_rows import SparseRows
+from bregjax.families import Product
+from bregjax.families._summary import columns_in_words
 from bregjax.hierarchy import Dendrogram
 
 __all__ = ["FILES", "header", "summary", "write_files", "written"]
@@ -19,6 +23,7 @@ FILES = {
     "tree.nwk": "the tree in Newick format; heights are made monotone",
     "tree.npz": "the tree for bregjax.Dendrogram.load",
     "labels.csv": "the cluster of each row",
+    "clusters.csv": "what sets each cluster apart, by column",
     "dendrogram.png": "the picture",
 }
 
@@ -36,7 +41,7 @@ def summary(table: Table, request: Request, outcome: Outcome) -> list[str]:
     seconds = (outcome.compile_seconds, outcome.run_seconds)
     lines = [
         aligned("data", f"{table.source}: {_contents(table)}"),
-        aligned("family", request.family),
+        *_family_lines(request, outcome),
         aligned("smoothing", outcome.smoothing),
         aligned("engine", outcome.engine),
         aligned("seconds", "{:.2f} to compile, {:.2f} to run".format(*seconds)),
@@ -87,6 +92,38 @@ def write_files(folder: Path, table: Table, outcome: Outcome) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([name for name, _ in columns])
         writer.writerows(zip(*(values for _, values in columns), strict=True))
+    _write_clusters(folder / "clusters.csv", outcome)
+
+
+def _family_lines(request: Request, outcome: Outcome) -> list[str]:
+    """The family, or that of each column."""
+    problem = outcome.problem
+    if request.family != "auto" or not isinstance(problem.family, Product):
+        return [aligned("family", request.family)]
+    rows, weights = np.asarray(problem.x), np.asarray(problem.weights)
+    lines = columns_in_words(problem.family, rows, weights)
+    indent = " " * _KEY_WIDTH
+    return [aligned("family", "by column"), *(indent + line for line in lines)]
+
+
+def _write_clusters(path: Path, outcome: Outcome) -> None:
+    """Write the comparison of each cluster with the others; a header alone of one."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        head = ["cluster", "rows", "column", "nats", "share", "in cluster", "in others"]
+        writer.writerow(head)
+        if isinstance(outcome.problem.x, SparseRows) or not np.any(outcome.clusters):
+            return
+        for number, found in enumerate(
+            explain_clusters(outcome.problem, outcome.clusters)
+        ):
+            total = found.cost or 1.0
+            for column in found:
+                sides = [
+                    "; ".join(map(str, side)) for side in (column.first, column.second)
+                ]
+                numbers = f"{column.cost:.6g}", f"{column.cost / total:.4f}"
+                writer.writerow([number, found.sizes[0], column.name, *numbers, *sides])
 
 
 def _contents(table: Table) -> str:

@@ -4,8 +4,8 @@ import contextlib
 import re
 import time
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -14,8 +14,12 @@ import numpy as np
 from bregjax._cli.array_files import as_dense
 from bregjax._cli.smoothing_choice import choose_smoothing, describe_smoothing
 from bregjax._cli.tables import Table
+from bregjax._family_like import geometry_for
+from bregjax._frames import TableColumns
+from bregjax._problem import Problem
 from bregjax._sparse_rows import sparse_rows
-from bregjax.families import named_family
+from bregjax.families import choose_families, named_family
+from bregjax.families._layout import Missing
 from bregjax.hierarchy import Dendrogram, agglomerate
 from bregjax.hierarchy._export import newick_names
 from bregjax.hierarchy._lookalikes import lookalike
@@ -31,7 +35,10 @@ class Request:
     """A request to cluster a table.
 
     Attributes:
-        family: The name of a built-in family.
+        family: The name of a built-in family, or "auto" for one by column.
+        columns: With "auto" the families of some columns by name, None to leave a
+            column out.
+        missing: How missing cells count, see `Product`.
         smoothing: As `parse_smoothing` gives it.
         engine: "auto" or an engine's name.
         progress: Whether to show a bar of merges.
@@ -41,6 +48,8 @@ class Request:
     """
 
     family: str
+    columns: Mapping[str, str | None] = field(default_factory=dict)
+    missing: Missing = "auto"
     smoothing: str | float = "auto"
     engine: str = "auto"
     progress: bool = False
@@ -53,6 +62,7 @@ class Outcome:
     """The outcome of a request.
 
     Attributes:
+        problem: What was clustered.
         tree: The dendrogram.
         clusters: The cluster of each row, `[m]`.
         smoothing: The smoothing, in words.
@@ -62,6 +72,7 @@ class Outcome:
         purity: Dendrogram purity against the known classes, or None.
     """
 
+    problem: Problem
     tree: Dendrogram
     clusters: np.ndarray
     smoothing: str
@@ -93,11 +104,16 @@ def check_request(table: Table, request: Request) -> None:
         )
 
 
-def notes_on(table: Table) -> list[str]:
+def notes_on(table: Table, request: Request) -> list[str]:
     """Notes on a table, to show before clustering it, a sentence each."""
     numbers = isinstance(table.x, np.ndarray) and table.x.dtype != object
     looks = lookalike(table.x) if numbers else ""
     notes = [*table.notes, looks.replace("`x`", "the table")]
+    if request.family == "auto" and isinstance(table.x, np.ndarray | TableColumns):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            choose_families(table.x, request.columns)
+        notes += [_as_note(str(warning.message)) for warning in caught]
     if table.names is not None:
         plain = [str(name) for name in table.names]
         changed = sum(a != b for a, b in zip(plain, newick_names(plain), strict=True))
@@ -107,6 +123,14 @@ def notes_on(table: Table) -> list[str]:
                 f"{len(plain):,}); in tree.nwk they end in .1, .2, … and are one line"
             )
     return [note for note in notes if note]
+
+
+def _as_note(message: str) -> str:
+    """A warning of the library in terms of this program."""
+    message = message.replace("`x` has columns that are", "these columns are")
+    return message.replace(
+        'family={column: "categorical"}, say', "--column NAME=categorical, say"
+    )
 
 
 def cluster_table(table: Table, request: Request) -> Outcome:
@@ -123,22 +147,23 @@ def cluster_table(table: Table, request: Request) -> Outcome:
 
 
 def _cluster(table: Table, request: Request) -> Outcome:
-    family = named_family(request.family)
     x: Any = table.x
-    if not isinstance(x, np.ndarray):
-        x = sparse_rows(x) if family.takes_sparse else as_dense(x)
-    family = family.for_data(x)
-    family.check_support(x)
-    smoothing = choose_smoothing(request.smoothing, family, x, table.weights)
+    if request.family != "auto":
+        takes_sparse = named_family(request.family).takes_sparse
+        if not isinstance(x, np.ndarray | TableColumns):
+            x = sparse_rows(x) if takes_sparse else as_dense(x)
     start = time.perf_counter()
     with _compilations() as durations, warnings.catch_warnings():
-        # This warning is among the notes on the table.
-        warnings.filterwarnings("ignore", "`x` looks like")
+        # These warnings are among the notes on the table.
+        warnings.filterwarnings("ignore", "`x` (looks like|has columns|lacks)")
+        family: Any = request.columns if request.family == "auto" else request.family
+        family = geometry_for(x, family, request.missing)
+        family = family.for_data(x)
+        family.check_support(x)
+        smoothing = choose_smoothing(request.smoothing, family, x, table.weights)
+        problem = Problem(x, family=family, smoothing=smoothing, weights=table.weights)
         tree, info = agglomerate(
-            x,
-            family=family,
-            smoothing=smoothing,
-            weights=table.weights,
+            problem,
             engine=request.engine,
             progress=request.progress,
             return_info=True,
@@ -148,6 +173,7 @@ def _cluster(table: Table, request: Request) -> Outcome:
     compiling = min(sum(durations), total)
     purity = None if table.classes is None else dendrogram_purity(tree, table.classes)
     return Outcome(
+        problem,
         tree,
         _clusters(tree, table, request),
         describe_smoothing(request.smoothing, smoothing),

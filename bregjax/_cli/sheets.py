@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Sheet", "categories", "is_number", "numbers"]
+from bregjax._frames import Column, TableColumns
+
+__all__ = ["Sheet", "categories", "is_number", "mixed", "numbers"]
 
 _BOOLEANS = {"true": "1", "false": "0"}
 _MISSING = ("", "na", "n/a", "nan", "null", "none", "?")
@@ -51,9 +53,9 @@ def is_number(cell: str) -> bool:
 
 
 def numbers(sheet: Sheet, columns: Sequence[int]) -> np.ndarray:
-    """Convert the cells of some columns to finite float64 numbers, `[m, len(columns)]`.
+    """Convert the cells of some columns to float64 numbers, `[m, len(columns)]`.
 
-    True and False are 1 and 0.
+    True and False are 1 and 0; empty cells, NA and the like are NaN.
 
     Raises:
         ValueError: At the first cell that is not a number, naming line, column and
@@ -66,13 +68,43 @@ def numbers(sheet: Sheet, columns: Sequence[int]) -> np.ndarray:
     for number, (row, line) in enumerate(zip(cells, sheet.lines, strict=True)):
         for cell, index in zip(row, columns, strict=True):
             value = _as_float(cell)
+            if cell.lower() in _MISSING:
+                continue
             if value is None or not math.isfinite(value):
                 first = number == 0 and sheet.header is None
                 raise ValueError(
                     f"cells must be finite numbers; got {_short(cell)} on {sheet.unit} "
                     f"{line}, column {sheet.name(index)}. {_remedy(cell, first=first)}"
                 )
-    return np.array([[_as_float(cell) for cell in row] for row in cells], np.float64)
+    return np.array([[_number_or_nan(cell) for cell in row] for row in cells])
+
+
+def mixed(sheet: Sheet, columns: Sequence[int]) -> TableColumns:
+    """Read each column as what its cells are: numbers, true or false, or names.
+
+    Empty cells, NA and the like are missing.
+
+    Raises:
+        ValueError: At the first infinite number.
+    """
+    members = []
+    for index in columns:
+        cells = sheet.column(index)
+        known = [cell.lower() for cell in cells if cell.lower() not in _MISSING]
+        name = sheet.header[index] if sheet.header else index
+        if known and all(cell in _BOOLEANS for cell in known):
+            values = np.array([_number_or_nan(cell) for cell in cells])
+            members.append(Column(name, values, boolean=True))
+        elif all(map(is_number, known)):
+            members.append(Column(name, numbers(sheet, [index])[:, 0]))
+        else:
+            names = [None if c.lower() in _MISSING else c for c in cells]
+            members.append(Column(name, np.array(names, dtype=object)))
+    return TableColumns(tuple(members), named=sheet.header is not None)
+
+
+def _number_or_nan(cell: str) -> float:
+    return np.nan if cell.lower() in _MISSING else float(_as_float(cell) or 0.0)
 
 
 def categories(sheet: Sheet, columns: Sequence[int]) -> np.ndarray:

@@ -10,8 +10,9 @@ import numpy as np
 from bregjax._centers import takes_bandwidths
 from bregjax._checks import float_array
 from bregjax._sparse_rows import SparseRows, row_totals
-from bregjax.families import Family, Multinomial
+from bregjax.families import Family, Multinomial, Product
 from bregjax.smoothing import StatisticMap, bernstein, normal_reference
+from bregjax.smoothing._by_block import ByBlock
 from bregjax.smoothing._maps import Adding, Blur, Mixing
 
 __all__ = ["SMOOTHINGS", "choose_smoothing", "describe_smoothing", "parse_smoothing"]
@@ -73,6 +74,11 @@ def choose_smoothing(
     name = type(family).__name__
     if choice == "none":
         return None
+    if isinstance(family, Product) and choice != "auto":
+        raise ValueError(
+            f"--smoothing {choice} is for one family, and the columns have several. "
+            "Take auto or none."
+        )
     if choice == "auto":
         given = None if weights is None else float_array(weights)
         return family.default_smoothing(family.as_rows(x), given)
@@ -106,6 +112,9 @@ def describe_smoothing(choice: str | float, smoothing: StatisticMap | None) -> s
     asked = "as given" if isinstance(choice, float) else choice
     if smoothing is None:
         return "none" if choice == "none" else f"none needed ({asked})"
+    if isinstance(smoothing, ByBlock):
+        parts = [describe_smoothing(choice, each) for each in smoothing.maps if each]
+        return "; ".join(dict.fromkeys(parts))
     if isinstance(smoothing, Blur):
         h = np.asarray(smoothing.bandwidth)
         size = f"{h:.4g}" if h.ndim == 0 else f"{h.min():.4g} to {h.max():.4g}"

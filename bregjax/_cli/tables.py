@@ -9,17 +9,21 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from bregjax._cli.array_files import Matrix, read_matrix, read_npz
 from bregjax._cli.columns import ColumnChoice, Roles, assign_roles
 from bregjax._cli.headers import NAMELESS
-from bregjax._cli.sheets import Sheet, categories, numbers
+from bregjax._cli.sheets import Sheet, categories, mixed, numbers
 from bregjax._cli.text_files import STANDARD_INPUT, read_sheet
+from bregjax._frames import TableColumns
 
-__all__ = ["Table", "read_table"]
+__all__ = ["Cells", "Table", "read_table"]
 
+Cells = Literal["numbers", "categories", "mixed"]
+_READERS = {"numbers": numbers, "categories": categories, "mixed": mixed}
 _TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat")
 _ARRAYS = (".npy", ".npz", ".mtx", ".mtx.gz")
 
@@ -30,7 +34,8 @@ class Table:
 
     Attributes:
         source: Where they come from, for the report.
-        x: `[m, d]`; of categories objects; sparse where the file is.
+        x: `[m, d]`; of categories objects; sparse where the file is; columns where
+            they are of several kinds.
         classes: The known class of each row, or None.
         class_name: The name of the column of classes.
         names: A name for each row, or None.
@@ -42,7 +47,7 @@ class Table:
     """
 
     source: str
-    x: Matrix
+    x: Matrix | TableColumns
     classes: list[str] | None = None
     class_name: str = "class"
     names: list[str] | None = None
@@ -73,7 +78,7 @@ def read_table(
     header: str = "auto",
     encoding: str = "auto",
     transpose: bool = False,
-    categorical: bool = False,
+    cells: Cells = "numbers",
 ) -> Table:
     """Read a table by the ending of its name.
 
@@ -87,7 +92,8 @@ def read_table(
         header: As for `read_sheet`.
         encoding: As for `read_sheet`.
         transpose: Take columns for rows, before all else.
-        categorical: Take cells that are no numbers for categories; of text files.
+        cells: What the cells of text files are: numbers, categories, or "mixed", by
+            column.
 
     Raises:
         ValueError: Naming the file, what came, where, and the remedy.
@@ -106,7 +112,7 @@ def read_table(
                 encoding=encoding,
                 transpose=transpose,
             )
-            return _from_text(source, choice, sheet, categorical=categorical)
+            return _from_text(source, choice, sheet, cells)
         if ending.endswith(".npz"):
             return _from_npz(source, choice, *read_npz(path), transpose=transpose)
         if ending.endswith(_ARRAYS):
@@ -130,9 +136,7 @@ _UNREADABLE = (
 )
 
 
-def _from_text(
-    source: str, choice: ColumnChoice, sheet: Sheet, *, categorical: bool
-) -> Table:
+def _from_text(source: str, choice: ColumnChoice, sheet: Sheet, cells: Cells) -> Table:
     roles = assign_roles(choice, sheet.header, sheet.width)
     notes = sheet.notes
     if _has_index(sheet, roles):
@@ -144,7 +148,7 @@ def _from_text(
         class_name = sheet.header[roles.classes] or class_name
     return Table(
         source,
-        (categories if categorical else numbers)(sheet, roles.data),
+        _READERS[cells](sheet, roles.data),
         _checked_classes(classes),
         class_name,
         None if roles.names is None else sheet.column(roles.names),
@@ -219,7 +223,9 @@ def _from_matrix(source: str, choice: ColumnChoice, x: Matrix) -> Table:
     roles = assign_roles(choice, None, x.shape[1])
     x = x if isinstance(x, np.ndarray) else x.tocsr()
     values = x if isinstance(x, np.ndarray) else x.data
-    if not np.all(np.isfinite(values)):
+    dense = isinstance(x, np.ndarray)
+    allowed = np.isfinite(values) | (dense & np.isnan(values))
+    if not np.all(allowed):
         row, column = _first_not_finite(x)
         raise ValueError(
             f"entries must be finite; got {x[row, column]} in row {row}, column "
@@ -249,7 +255,7 @@ def _column(x: Matrix, column: int) -> np.ndarray:
 def _first_not_finite(x: Matrix) -> tuple[int, int]:
     """Row and column of the first entry that is not finite."""
     if isinstance(x, np.ndarray):
-        row, column = np.argwhere(~np.isfinite(x))[0]
+        row, column = np.argwhere(np.isinf(x))[0]
         return int(row), int(column)
     entries = x.tocoo()
     first = np.flatnonzero(~np.isfinite(entries.data))[0]
