@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import jax
 import numpy as np
 
 from bregjax._checks import is_concrete
@@ -80,7 +79,7 @@ def lacks_cells(x: Any) -> bool:
         if any(isinstance(row, np.ma.MaskedArray) for row in x):
             return any(lacks_cells(row) for row in x)
         x = np.array(x, dtype=object) if _is_even(x) else np.zeros(0)
-    if isinstance(x, jax.Array):
+    if hasattr(x, "__array__"):
         x = np.asarray(x)
     if not isinstance(x, np.ndarray):
         return False

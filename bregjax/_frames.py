@@ -176,10 +176,10 @@ def _taken(x: Any, name: Hashable) -> Any:
 
 def _cells(x: Any) -> np.ndarray:
     """Rows as an array `[m, d]`; of objects where the rows are lists."""
-    check_table("x", np.ma.getdata(x) if isinstance(x, np.ma.MaskedArray) else x)
     nested = isinstance(x, list | tuple)
     if nested and any(isinstance(row, np.ma.MaskedArray) for row in x):
         x, nested = np.ma.array(x), False
+    check_table("x", np.ma.getdata(x) if isinstance(x, np.ma.MaskedArray) else x)
     if nested:
         table = np.array(x, dtype=object)
     elif isinstance(x, np.ma.MaskedArray):

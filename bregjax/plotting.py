@@ -1,4 +1,4 @@
-"""Pictures of trees; needs matplotlib (extra `plot`)."""
+"""Pictures of trees and comparisons; needs matplotlib (extra `plot`)."""
 
 import math
 import os
@@ -9,14 +9,16 @@ import numpy as np
 from matplotlib import colormaps, pyplot
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from bregjax._comparisons import Comparison
 from bregjax._typing import ArrayLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
 
-__all__ = ["plot_dendrogram", "save_dendrogram"]
+__all__ = ["plot_comparison", "plot_dendrogram", "save_dendrogram"]
 
 
 def __dir__() -> list[str]:
@@ -112,6 +114,50 @@ def plot_dendrogram(
         base.set_xticks(np.arange(m), shown, rotation=90, parse_math=False)
         base.tick_params(axis="x", length=0, labelsize="small")
     return patches
+
+
+def plot_comparison(
+    comparison: Comparison, ax: Axes | None = None, *, most: int = 12
+) -> BarContainer:
+    """Draw what sets two sets of rows apart: a bar for each column, in nats.
+
+    Beside each bar stands what the column is on both sides.
+
+    Args:
+        comparison: As of `compare_rows`, `explain` or `explain_clusters`.
+        ax: Where to draw; pyplot's current axes if None.
+        most: How many columns are shown, those of the largest costs.
+
+    Returns:
+        The bars, the largest on top.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> table = {"visits": [2, 3, 9, 8], "smokes": [0, 1, 1, 1]}
+        >>> problem = bj.Problem(table, family="auto")
+        >>> ax = Figure().subplots()
+        >>> bars = plot_comparison(bj.compare_rows(problem, [0, 1], [2, 3]), ax)
+        >>> [label.get_text() for label in ax.get_yticklabels()]
+        ['visits', 'smokes']
+    """
+    ax = pyplot.gca() if ax is None else ax
+    shown = comparison.columns[:most]
+    costs = [column.cost for column in shown]
+    places = np.arange(len(shown))
+    bars = ax.barh(places, costs, color=_BRANCH_COLOR, height=0.7)
+    names = [_shown(column.name) for column in shown]
+    ax.set_yticks(places, names, parse_math=False)
+    ax.invert_yaxis()
+    words = [
+        "  vs  ".join(_shown(", ".join(map(str, side))) for side in sides)
+        for sides in ((column.first, column.second) for column in shown)
+    ]
+    ax.bar_label(bars, words, padding=4, fontsize="small", parse_math=False)
+    ax.set_xlim(0, 1.6 * max(costs, default=1) or 1)
+    ax.set_xlabel("nats lost if both are one cluster")
+    ax.set_title(" vs ".join(comparison.names), fontsize="medium", parse_math=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    return bars
 
 
 def save_dendrogram(

@@ -157,9 +157,8 @@ def test_densities_are_shares_of_levels(x64):
 @pytest.mark.parametrize(
     ("x", "levels", "message"),
     [
-        ([["a"], [None]], None, "no missing entries; got None at row 1, column 0"),
-        ([[1, 2.0], [1, np.nan]], None, "no missing entries.*row 1, column 1"),
-        (np.array([[1.0], [np.nan]]), None, "no missing entries.*row 1, column 0"),
+        ([["a"], [None]], None, "an observed cell in each row; got none in row 1"),
+        (np.array([[1.0], [np.nan]]), None, "observed cell in each row.* in row 1"),
         ([[0.5], [1.0], [0.25]], None, r"got 0.5 at row 0, column 0 \(2 such in"),
         (
             [["a", 1], ["b", 7], ["c", 7]],

@@ -16,12 +16,35 @@ GOOD = "u,v,kind\n1,2,a\n3,4,a\n5,7,b\n"
 ERRORS = {
     "no file": (None, "", r"a\.csv: No such file"),
     "ending": ("a.xls", "", r"a\.xls: the ending of its name is none of \.csv"),
-    "empty": ("", "", "the file is empty"),
+    "no text": ("", "", "the file is empty"),
     "header alone": ("u,v\n", "", "has a header and no rows.*--header no"),
     "ragged": ("1,2\n3\n", "", "line 2 has 1 cells and the first has 2"),
-    "text": (GOOD, "", "got 'a' on line 2, column 'kind'. .* say --classes"),
-    "missing": ("u,v\n1,\n", "", "got '' on line 2, column 'v'. Drop or impute"),
-    "nan": ("u,v\n1,2\n3,nan\n", "", "got 'nan' on line 3, column 'v'"),
+    "text": (
+        GOOD,
+        "--family gaussian",
+        "got 'a' on line 2, column 'kind'. .* say --classes",
+    ),
+    "text among numbers": (
+        "u\n1\n2\n3\n4\n5\n6+\n",
+        "",
+        "got '6\\+' on line 7, column 'u'. Leave the cell empty where",
+    ),
+    "missing": (
+        "u,v\n1,\n2,3\n",
+        "--family gaussian",
+        "whole rows; got nan at line 2, column 'v'",
+    ),
+    "empty": ("u,v\n1,2\n,NA\n3,4\n", "", "got none in line 3"),
+    "columns and a family": (
+        GOOD,
+        "--family ward --column u=poisson --classes kind",
+        "--column is for --family auto; got --family ward",
+    ),
+    "no such column": (
+        GOOD,
+        "--column w=poisson --classes kind",
+        "has column 'w'.* it has 'u', 'v'",
+    ),
     "inf": ("1,2\n3,inf\n", "", "got 'inf' on line 2, column 1"),
     "comma": ("u;v\n1,5;2\n", "", "decimal points instead of commas"),
     "no column": (
@@ -100,7 +123,7 @@ ARRAY_ERRORS = {
     ),
     "objects": (lambda p: np.savez(p, X=np.array([{}])), "allow_pickle"),
     "text": (lambda p: np.savez(p, X=np.array(["a"])), "must be a matrix of real num"),
-    "nan": (lambda p: np.savez(p, X=[[0, np.nan]]), "got nan in row 0, column 1"),
+    "inf": (lambda p: np.savez(p, X=[[0, np.inf]]), "got inf in row 0, column 1"),
     "broken": (lambda p: p.write_bytes(b"PK\x03\x04 and no more"), "a.npz: "),
 }
 

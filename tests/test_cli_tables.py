@@ -13,7 +13,7 @@ import scipy.sparse
 
 from bregjax.__main__ import main
 from bregjax._cli.columns import ColumnChoice
-from bregjax._cli.run import notes_on
+from bregjax._cli.run import Request, notes_on
 from bregjax._cli.tables import Table, read_table
 
 X = np.array([[0.5, 10.0], [1.5, 11.0], [-2.0, 1e3], [0.25, 0.0]])
@@ -121,7 +121,7 @@ def test_names_that_come_again_are_noted(tmp_path):
     text = 'n,u\na,1\na,2\n"b\nc",3\n'
     table = table_of(tmp_path, text, choice=ColumnChoice(names="n"))
     assert table.names == ["a", "a", "b\nc"]
-    (note,) = notes_on(table)
+    (note,) = notes_on(table, Request("ward"))
     assert "names of rows come again or hold line breaks (2 of 3); in tree.nwk" in note
 
 
@@ -179,13 +179,13 @@ def test_categories_by_name(tmp_path, capsys):
     assert main([*words, "--family", "categorical", "--quiet"]) == 0
     heights = np.load(tmp_path / "out" / "linkage.npy")[:, 2]
     assert np.allclose(heights[:2], [0, 2 * np.log(2)])
-    table = table_of(tmp_path, text, categorical=True)
+    table = table_of(tmp_path, text, cells="categories")
     assert table.x[3].tolist() == ["blue", "L", 2]
     refused(
         tmp_path,
         "u,v\nred,1\n,2\n",
         "must be categories; got '' on line 3, column 'u'. Drop such rows, or write",
-        categorical=True,
+        cells="categories",
     )
     (tmp_path / "a.csv").write_text("u,v\nred,1.5\nblue,2\n")
     assert main([*words, "--family", "categorical"]) == 2
@@ -318,7 +318,7 @@ def test_numbers_out_of_range_name_the_column(tmp_path, capsys):
     table = "u,v\n1,1e-160\n2,2e-160\n4,3e-160\n"
     (tmp_path / "a.csv").write_text(table)
     words = ["cluster", str(tmp_path / "a.csv"), "--output", str(tmp_path / "out")]
-    assert main([*words, "--quiet"]) == 2
+    assert main([*words, "--family", "diagonal_gaussian", "--quiet"]) == 2
     assert "as 2e-160, in column 'v', underflow float64" in capsys.readouterr().err
 
 

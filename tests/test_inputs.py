@@ -5,6 +5,7 @@ import warnings
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist, squareform
@@ -56,22 +57,41 @@ def with_entry(value, row=1, column=1):
     return table
 
 
+LACKING = {
+    "mask": masked(np.abs(X), 1, 1),
+    "rows of masks": [np.ma.array(row) for row in masked(np.abs(X), 1, 1)],
+    "None": with_entry(None),
+    "object NaN": with_entry(np.nan),
+    "NaN": with_entry(np.nan).astype(float),
+    "NA": with_entry(NAType()),
+    "frame": Frame(with_entry(np.nan), ["size", "age"]),
+    "JAX": jnp.asarray(with_entry(np.nan).astype(float)),
+}
+
+
+@pytest.mark.parametrize("family", ["ward", "poisson"])
+@pytest.mark.parametrize("case", LACKING)
+def test_missing_cells_are_read_alike(case, family):
+    found = bj.agglomerate(LACKING[case], family=family)
+    tree = bj.agglomerate(LACKING["NaN"], family=family)
+    np.testing.assert_allclose(found.merge_costs, tree.merge_costs, rtol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "isotropic_gaussian", "multinomial"])
+@pytest.mark.parametrize("case", LACKING)
+def test_missing_cells_are_refused_where_rows_are_whole(case, family):
+    message = "no missing cells under .*whole rows; got nan at row 1, column 1. Take"
+    with pytest.raises(ValueError, match=message):
+        bj.agglomerate(LACKING[case], family=family)
+
+
 REFUSED = {
-    "mask": (masked(X, 3, 1), r"masked entries; got one at row 3, column 1.*filled"),
-    "rows of masks": ([masked([1, 2], 1), [3, 4]], "masked .* at row 0, column 1"),
-    "None": (with_entry(None), "must be finite; got nan at row 1, column 1. Drop or"),
-    "object NaN": (with_entry(np.nan), "must be finite; got nan at row 1, column 1"),
-    "NA": (with_entry(NAType()), "must be finite; got <NA> at row 1, column 1. Drop"),
     "text": ([["red"], ["blue"]], "must hold numbers; got 'red' at row 0, column 0"),
     "some text": ([[1, 2], [3, "b"]], "got 'b' at row 1, column 1. Drop such columns"),
     "numbers as text": ([["1"], ["2"]], r"got '1' at row 0.*Convert .*astype\(float\)"),
     "frame": (
         Frame([[1, "red"], [2, "blue"]], ["size", "colour"]),
         "got 'red' at row 0, column 'colour'. Drop such columns or code them",
-    ),
-    "frame with NaN": (
-        Frame([[1, 2.0], [2, np.nan]], ["size", "age"]),
-        "must be finite; got nan at row 1, column 'age'",
     ),
     "dates": (np.array(["2020-01-01"], "M8[D]"), "must hold numbers; got .*date"),
     "ragged": ([[1, 2], [3]], "rows of one length; got 1 entries in row 1 and 2"),
@@ -109,8 +129,6 @@ def test_masks_are_refused_wherever_data_enter():
     hidden = masked(X, 3, 1)
     with pytest.raises(ValueError, match="`x` must have no masked"):
         bj.normal_reference(hidden)
-    with pytest.raises(ValueError, match="`x` must have no masked"):
-        bj.agglomerate(masked([[1, 2], [2, 2]], 0, 0), family="categorical")
     with pytest.raises(ValueError, match="`bandwidth` must have no masked"):
         bj.blur(masked([1.0, 2.0], 0))
     with pytest.raises(ValueError, match="`z` must have no masked"):

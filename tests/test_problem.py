@@ -58,7 +58,8 @@ def test_levels_are_those_of_the_data():
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"x": [[1.0], [np.nan]]}, ValueError, "`x` must be finite; got nan at row 1"),
+        ({"x": [[1.0], [np.inf]]}, ValueError, "`x` must be finite; got inf at row 1"),
+        ({"x": [[1.0], [np.nan]]}, ValueError, "an observed cell .* got none in row 1"),
         ({"x": [[1.0], [-2.0]]}, ValueError, "`x` must be non-negative.* row 1"),
         ({"weights": [1, 2]}, ValueError, "`weights` must"),
         ({"weights": [1, 2, 0, 1]}, ValueError, "`weights` must be positive.* row 2"),

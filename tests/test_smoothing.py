@@ -183,7 +183,7 @@ def test_duplicates_and_few_points_cost_finite_amounts(rng):
         (lambda: bernstein(3, 0), "`sample_size` must be positive"),
         (lambda: bernstein(3, 10, delta=1.0), "`delta` must be strictly"),
         (lambda: normal_reference(np.ones(5)), r"x\[:, None\]"),
-        (lambda: normal_reference([[1.0], [np.nan]]), "finite; got nan at row 1"),
+        (lambda: normal_reference([[1.0], [np.inf]]), "finite; got inf at row 1"),
         (
             lambda: normal_reference(np.eye(2), weights=[0.1, 0.2]),
             "a sum of 0.3",

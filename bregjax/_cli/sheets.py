@@ -11,6 +11,8 @@ from bregjax._frames import Column, TableColumns
 __all__ = ["Sheet", "categories", "is_number", "mixed", "numbers"]
 
 _BOOLEANS = {"true": "1", "false": "0"}
+# A column with more numbers than this share is one of numbers; at less, of names.
+_MOSTLY = 0.8
 _MISSING = ("", "na", "n/a", "nan", "null", "none", "?")
 
 
@@ -82,10 +84,12 @@ def numbers(sheet: Sheet, columns: Sequence[int]) -> np.ndarray:
 def mixed(sheet: Sheet, columns: Sequence[int]) -> TableColumns:
     """Read each column as what its cells are: numbers, true or false, or names.
 
-    Empty cells, NA and the like are missing.
+    Empty cells, NA and the like are missing. A column of names that were written as
+    numbers is one of numbers to a reader, and no category by mistake.
 
     Raises:
-        ValueError: At the first infinite number.
+        ValueError: At the first infinite number; at a cell that is no number in a
+            column of which most are, or that has a comma for a decimal point.
     """
     members = []
     for index in columns:
@@ -95,12 +99,21 @@ def mixed(sheet: Sheet, columns: Sequence[int]) -> TableColumns:
         if known and all(cell in _BOOLEANS for cell in known):
             values = np.array([_number_or_nan(cell) for cell in cells])
             members.append(Column(name, values, boolean=True))
-        elif all(map(is_number, known)):
+        elif all(map(is_number, known)) or _looks_numeric(known):
             members.append(Column(name, numbers(sheet, [index])[:, 0]))
         else:
             names = [None if c.lower() in _MISSING else c for c in cells]
             members.append(Column(name, np.array(names, dtype=object)))
     return TableColumns(tuple(members), named=sheet.header is not None)
+
+
+def _looks_numeric(cells: list[str]) -> bool:
+    """Whether a column is meant for numbers, though not all of its cells are such."""
+    plain = sum(map(is_number, cells))
+    if plain > _MOSTLY * len(cells):
+        return True
+    commas = [is_number(cell.replace(",", ".").replace("_", "")) for cell in cells]
+    return bool(cells) and all(commas)
 
 
 def _number_or_nan(cell: str) -> float:
@@ -156,7 +169,10 @@ def _remedy(cell: str, *, first: bool) -> str:
         return "Write decimal points instead of commas."
     if is_number(cell.replace("_", "")):
         return "Write numbers without underscores, or say --names or --drop."
-    remedy = "For a column of classes or names say --classes, --names or --drop."
+    remedy = (
+        "Leave the cell empty where the number is not known; for a column of classes "
+        "or names say --classes, --names or --drop."
+    )
     return remedy + " If the line names the columns say --header yes." * first
 
 
