@@ -264,7 +264,7 @@ class Problem:
         if isinstance(self.family, Product) and is_concrete(self):
             rows = np.asarray(self.x)
             missing = np.isnan(rows).mean()
-            shape += f", {missing:.2g} of the cells missing" if missing else ""
+            shape += f", {100 * missing:.2g} % of the cells missing" if missing else ""
             lines["family"] = "by column (`family` prints as code)"
             words = columns_in_words(self.family, rows, np.asarray(self.weights))
             table = ["    " + line for line in words]
