@@ -85,7 +85,7 @@ class Comparison(Sequence[ColumnCost]):
     def __str__(self) -> str:
         """A table of the first columns."""
         total = self.cost
-        rows = [("column", "nats", "share", *self.names)]
+        rows: list[tuple[str, ...]] = [("column", "nats", "share", *self.names)]
         for column in self.columns[:_MOST_SHOWN]:
             share = column.cost / total if total else 0.0
             sides = [

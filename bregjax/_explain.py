@@ -11,7 +11,7 @@ from bregjax._comparisons import ColumnCost, Comparison, Explanation
 from bregjax._evaluation import working
 from bregjax._problem import Problem, check_problem
 from bregjax._sparse_rows import SparseRows
-from bregjax._typing import Array, ArrayLike, DataLike
+from bregjax._typing import Array, DataLike
 from bregjax.clusters._block_statistics import Group
 from bregjax.families import Family, Product
 from bregjax.families._blocks import FamilyBlock
@@ -81,7 +81,7 @@ def explain(
     return Explanation(number, merge, rest)
 
 
-def explain_clusters(problem: Problem, labels: ArrayLike) -> list[Comparison]:
+def explain_clusters(problem: Problem, labels: DataLike) -> list[Comparison]:
     """Compare each cluster with all other rows, by column.
 
     Args:
@@ -138,7 +138,7 @@ def costs_of_cut(problem: Problem, labels: np.ndarray) -> tuple[list[str], np.nd
     return list(totals), np.array(list(totals.values()))
 
 
-def compare_rows(problem: Problem, first: ArrayLike, second: ArrayLike) -> Comparison:
+def compare_rows(problem: Problem, first: DataLike, second: DataLike) -> Comparison:
     """Compare two sets of rows by column: what joining them would cost.
 
     Args:
@@ -161,11 +161,11 @@ def compare_rows(problem: Problem, first: ArrayLike, second: ArrayLike) -> Compa
     """
     problem = _known(problem)
     sides = [np.unique(np.asarray(side, int)) for side in (first, second)]
-    if not all(map(len, sides)) or len(np.intersect1d(*sides)):
+    both = np.intersect1d(sides[0], sides[1])
+    if not all(map(len, sides)) or len(both):
         raise ValueError(
             "`first` and `second` must be sets of rows that share none; got "
-            f"{len(sides[0])} and {len(sides[1])}, with "
-            f"{len(np.intersect1d(*sides))} in both."
+            f"{len(sides[0])} and {len(sides[1])}, with {len(both)} in both."
         )
     return _compared(problem, [(sides[0], sides[1])], [("first", "second")])[0]
 

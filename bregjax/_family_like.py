@@ -60,7 +60,8 @@ def _geometry(family: Any) -> Geometry:
             f"`family` must be an instance, such as {family.__name__}(); got the class."
         )
     if isinstance(family, ConvexFunction) or callable(family):
-        return FunctionGeometry(as_convex_function(family))
+        function: Any = family
+        return FunctionGeometry(as_convex_function(function))
     raise TypeError(
         "`family` must be a family, its name, or a convex function; got "
         f"{type(family).__name__}."

@@ -200,7 +200,8 @@ def _column(name: Hashable, given: Any) -> Column:
         if values.dtype.kind in "biuf":
             values = np.where(mask, np.nan, values.astype(np.float64))
         else:
-            values = np.where(mask, None, values.astype(object))
+            values = values.astype(object)
+            values[mask] = None
     if values.dtype == bool:
         return Column(name, values.astype(np.float64), boolean=True)
     if values.dtype.kind in "iuf":
@@ -268,7 +269,8 @@ def _of_objects(
         if all(hasattr(value, "isoformat") for value in present):
             return Column(name, np.full(len(plain), np.datetime64("0", "s")))
         if all(isinstance(value, enum.Enum) for value in present):
-            members = tuple(type(present[0]))
+            kind: Any = type(present[0])
+            members = tuple(kind)
             if all(value in members for value in present):
                 levels = members
     if not present and levels is None:

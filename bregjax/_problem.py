@@ -374,9 +374,8 @@ def _smoothing_of_blocks(
     """A map for each block, of a mapping, or of one map where there is one block."""
     if isinstance(smoothing, Mapping):
         return product.smoothing_by_column(smoothing, rows, weights)
-    one = isinstance(smoothing, StatisticMap) and len(product.families) == 1
-    if one and not isinstance(smoothing, ByBlock):
-        return ByBlock((smoothing,))
+    if isinstance(smoothing, StatisticMap) and not isinstance(smoothing, ByBlock):
+        return ByBlock((smoothing,)) if len(product.families) == 1 else smoothing
     return smoothing
 
 

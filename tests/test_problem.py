@@ -354,7 +354,7 @@ def test_a_problem_has_its_own(given, remedy):
 
 def test_data_alone_have_no_family():
     with pytest.raises(TypeError, match="`family` must be given with data"):
-        bj.agglomerate(X)  # pyright: ignore[reportArgumentType]
+        bj.agglomerate(X)
 
 
 # Costs of some of the rows
@@ -526,4 +526,4 @@ def test_nodes_are_whole_numbers():
 def test_auto_is_said_or_not():
     problem = bj.Problem(X, family="gaussian", smoothing=bj.blur(0.5))
     with pytest.raises(TypeError, match="`smoothing` must not be given beside"):
-        bj.agglomerate(problem, smoothing="auto")  # pyright: ignore[reportCallIssue]
+        bj.agglomerate(problem, smoothing="auto")

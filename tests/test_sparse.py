@@ -329,8 +329,8 @@ def test_small_clusters_read_shared_columns_alone(rng, monkeypatch):
     few = rng.random((60, 300)) < 0.03
     x = scipy.sparse.csr_array(few * rng.integers(1, 6, few.shape) + np.eye(60, 300))
     smoothing = mixing(np.full(300, 1 / 300), 0.4)
-    for options in ({"weights": None}, {"weights": rng.integers(1, 4, 60)}):
-        problem = Problem(x, family="multinomial", smoothing=smoothing, **options)
+    for weights in (None, rng.integers(1, 4, 60)):
+        problem = Problem(x, family="multinomial", smoothing=smoothing, weights=weights)
         trees = []
         for pays in (lambda *_: True, lambda *_: False):
             monkeypatch.setattr(Postings, "pays", pays)

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from bregjax._cli.columns import ColumnChoice, Roles, assign_roles
 from bregjax._cli.headers import NAMELESS
 from bregjax._cli.sheets import Sheet, categories, mixed, numbers
 from bregjax._cli.text_files import STANDARD_INPUT, read_sheet
-from bregjax._frames import TableColumns
 
 __all__ = ["Cells", "Table", "read_table"]
 
@@ -47,7 +46,7 @@ class Table:
     """
 
     source: str
-    x: Matrix | TableColumns
+    x: Any
     classes: list[str] | None = None
     class_name: str = "class"
     names: list[str] | None = None

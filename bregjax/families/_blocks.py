@@ -87,7 +87,8 @@ class FamilyBlock:
         cells = x[..., self.places]
         seen = ~xp.isnan(cells)
         fill = jax.lax.stop_gradient(self.fill) if xp is jnp else self.fill
-        return xp.where(seen, cells, xp.asarray(fill, cells.dtype)), seen
+        found: Any = xp.where(seen, cells, xp.asarray(fill, cells.dtype)), seen
+        return found
 
     def statistics(self, x: Array) -> BlockStatistics:
         """Statistics of rows, and their shares of weight."""

@@ -134,7 +134,7 @@ def choices_of(
     said = {name: family for block, family in given.items() for name in block}
     choices = []
     for column in columns:
-        family = said.get(column.name, "auto")
+        family: Any = said.get(column.name, "auto")
         if isinstance(family, str) and family == "auto":
             chosen, reason = _chosen(column)
             choices.append(Choice(column.name, chosen, reason))

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -148,7 +149,7 @@ class InverseGaussian(PositiveFamily):
         return adding((np.zeros(self.known_dim), up), amount)
 
 
-def _average(x: Array, weights: Array) -> Array:
+def _average(x: Any, weights: Any) -> Any:
     """Weighted averages of columns over the cells that are not NaN, `[d]`."""
     xp = np if isinstance(x, np.ndarray) else jnp
     seen = ~xp.isnan(x)

@@ -1,6 +1,7 @@
 """The base class of families of positive columns, whose clusters hold scatters."""
 
 import abc
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -68,7 +69,7 @@ def log_bandwidth(x: Array, weights: Array | None) -> Array:
     Near x_0 the logarithm is log1p((x − x_0) / x_0), so that columns of any small
     variation keep their digits.
     """
-    xp = np if isinstance(x, np.ndarray) else jnp
+    xp: Any = np if isinstance(x, np.ndarray) else jnp
     first = xp.take_along_axis(x, xp.argmax(~xp.isnan(x), axis=0)[None], 0)
     change = (x - first) / first
     near = xp.abs(change) < 0.5

@@ -309,10 +309,9 @@ class Product(TableFamily):
 
     def __repr__(self) -> str:
         """What to paste to get this product again."""
-        blocks = [
-            f"{block if len(block) > 1 else block[0]!r}: {family!r}"
-            for block, family in zip(self.layout.blocks, self.families, strict=True)
-        ]
+        keys = [block if block[1:] else block[0] for block in self.layout.blocks]
+        pairs = zip(keys, self.families, strict=True)
+        blocks = [f"{key!r}: {family!r}" for key, family in pairs]
         arguments = ["{" + ", ".join(blocks) + "}"]
         if self.weights is not None and is_concrete(self.weights):
             pairs = zip(self.names, np.asarray(self.weights).tolist(), strict=True)

@@ -121,7 +121,7 @@ class TableFamily(Family):
         first = np.argmax(~np.isnan(rows), axis=0)
         return fitted._with(fill=rows[first, np.arange(len(first))])
 
-    def _fitted_to_traced(self, x: Array) -> Self:
+    def _fitted_to_traced(self, x: Any) -> Self:
         """The family for rows of unknown numbers, whose levels must be known."""
         width = x.shape[1] if x.ndim == 2 else 1
         family = self._on_table(tuple(range(width)))
