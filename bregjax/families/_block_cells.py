@@ -9,6 +9,7 @@ from bregjax._checks import check_support
 from bregjax._frames import Column
 from bregjax.families._base import Family
 from bregjax.families._categorical import Categorical
+from bregjax.families._exponential_family import ExponentialFamily
 from bregjax.families._levels import known_levels
 from bregjax.families._vector_family import VectorFamily
 
@@ -17,6 +18,10 @@ __all__ = ["cells_of_block", "check_cells", "family_of_block", "unseen_levels"]
 _WHOLE = (
     "Take a family of independent columns, such as DiagonalGaussian, or drop or impute "
     "such cells"
+)
+_OWN = (
+    "Write ψ of one number and take Columnwise(ExponentialFamily(psi, …)), or drop or "
+    "impute such cells"
 )
 _SAID = 'Make the problem with missing="observed", for rows that lack cells'
 
@@ -93,7 +98,9 @@ def check_cells(
         whole = family.cells() is None
         rule = f"must have no missing cells under {name}"
         rule += ", which needs whole rows" if whole else " here"
-        remedy = _WHOLE if whole else _SAID
+        remedy = _SAID
+        if whole:
+            remedy = _OWN if isinstance(family, ExponentialFamily) else _WHOLE
         check_support("x", cells, ~missing, rule=rule, remedy=remedy, columns=names)
     finite = np.isfinite(cells) | missing
     check_support(

@@ -139,8 +139,9 @@ def choices_of(
             chosen, reason = _chosen(column)
             choices.append(Choice(column.name, chosen, reason))
         else:
+            known: Any = family
             reason = "left out" if family is None else "given"
-            choices.append(Choice(column.name, family, reason, given=True))
+            choices.append(Choice(column.name, known, reason, given=True))
     return choices
 
 
