@@ -39,6 +39,12 @@ def geometry_for(x: TableLike, family: FamilyLike, missing: Missing) -> Geometry
     if isinstance(geometry, Product):
         return geometry if missing == "auto" else geometry.with_missing(missing)
     if isinstance(x, SparseRows) or not isinstance(geometry, Family):
+        if missing != "auto":
+            what = "sparse rows" if isinstance(x, SparseRows) else "convex functions"
+            raise ValueError(
+                f'`missing` must be "auto" for {what}, which take no missing cells; '
+                f"got {missing!r}. Leave it out."
+            )
         return geometry
     if missing == "auto" and not lacks_cells(x):
         return geometry

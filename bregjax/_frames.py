@@ -195,7 +195,7 @@ def _column(name: Hashable, given: Any) -> Column:
     if isinstance(given, np.ma.MaskedArray):
         mask, given = np.ma.getmaskarray(given), given.data
     levels, ordered = _declared(given)
-    values = _values(given)
+    values = _values(name, given)
     if mask is not None and mask.any():
         if values.dtype.kind in "biuf":
             values = np.where(mask, np.nan, values.astype(np.float64))
@@ -223,8 +223,28 @@ def _declared(given: Any) -> tuple[tuple[Hashable, ...] | None, bool]:
         return None, False
 
 
-def _values(given: Any) -> np.ndarray:
-    """The cells of a column as a NumPy array, missing ones as None or NaN."""
+def _values(name: Hashable, given: Any) -> np.ndarray:
+    """The cells of a column as a NumPy array, missing ones as None or NaN.
+
+    Raises:
+        ValueError: Unless the column has one axis of real numbers, names or times.
+    """
+    shape = np.shape(given) if not isinstance(given, str | bytes) else ()
+    if len(shape) != 1 and not isinstance(given, list | tuple):
+        raise ValueError(
+            f"`x` must have a list of cells in each column; got {type(given).__name__} "
+            f"of shape {shape} in column {name!r}. Pass a list or a vector."
+        )
+    values = _known_values(given)
+    if values.dtype.kind == "c":
+        raise TypeError(
+            f"`x` must have real numbers; got complex ones in column {name!r}. Take "
+            "real and imaginary parts as two columns."
+        )
+    return values
+
+
+def _known_values(given: Any) -> np.ndarray:
     if isinstance(given, np.ndarray):
         return given
     if isinstance(given, list | tuple):
@@ -260,6 +280,12 @@ def _of_objects(
 ) -> Column:
     """A column of Python objects: numbers if all are, times if all are, else names."""
     plain = _objects([_plain(value) for value in values.tolist()])
+    for row, value in enumerate(plain):
+        if not isinstance(value, Hashable):
+            raise ValueError(
+                f"`x` must have one number or name in a cell; got {value!r} in row "
+                f"{row}, column {name!r}. Make columns of its parts."
+            )
     present = [value for value in plain if value is not None]
     if levels is None and present:
         if all(isinstance(value, bool) for value in present):
@@ -280,7 +306,10 @@ def _of_objects(
 
 def _as_floats(values: np.ndarray) -> np.ndarray:
     missing = np.array([value is None for value in values], bool)
-    return np.where(missing, np.nan, values).astype(np.float64)
+    try:
+        return np.where(missing, np.nan, values).astype(np.float64)
+    except OverflowError:
+        return np.where(missing, np.nan, np.inf)  # refused where families read cells
 
 
 def _is_decimal(value: Any) -> bool:

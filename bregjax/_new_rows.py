@@ -30,7 +30,7 @@ def new_rows(problem: Problem, rows: TableLike | None) -> Problem:
     if rows is not None:
         given: Any = _rows_like(problem, rows)
         check_table("rows", given, masked=family.encodes)
-        if np.ndim(given) < problem.x.ndim and problem.x.shape[1] != 1:
+        if len(np.shape(given)) < problem.x.ndim and problem.x.shape[1] != 1:
             raise ValueError(
                 f"`rows` must have a row a point, as `x` does; got shape "
                 f"{np.shape(given)}. One point is rows[None]."

@@ -97,6 +97,10 @@ class ClusterModel(abc.ABC):
         """Merge cost Δ(a, b) ≥ 0 in a form that does not cancel."""
         return self.cost(a, b, self.union(a, b))
 
+    def search_cost(self, a: PyTree, b: PyTree) -> Array:
+        """What engines compare pairs by: the merge cost, unless a model breaks ties."""
+        return self.merge_cost(a, b)
+
     def pair_size(self, state: PyTree) -> int:
         """How many numbers the cost of one pair works on, to size tiles by."""
         leaves = jax.tree.leaves(state)
@@ -218,9 +222,9 @@ class ClusterModel(abc.ABC):
     def found_costs(
         self, costs: np.ndarray, children: np.ndarray, leaves: PyTree
     ) -> np.ndarray:
-        """The costs of a tree, `[m − 1]`, from the `merge_cost` of its merges.
+        """The costs of a tree, `[m − 1]`, from the `search_cost` of its merges.
 
-        The same, unless a model compares pairs by more than their cost.
+        The same, unless a model breaks ties; NaN where the cost is lost in that.
 
         Args:
             costs: As an engine found them.

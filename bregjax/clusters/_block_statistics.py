@@ -20,8 +20,9 @@ __all__ = [
     "BlockStatistics",
     "Group",
     "averages_by_cell",
-    "floored",
+    "floored_in_column",
     "full_cells",
+    "of_seen_cells",
     "of_shared_cells",
     "pooled_cells",
     "pooled_cells_along",
@@ -98,6 +99,16 @@ def floored(weights: Array, total: Array) -> Array:
     return jnp.maximum(weights, _NEARLY_NO_WEIGHT * total)
 
 
+def floored_in_column(weights: Array, share: Array) -> Array:
+    """Weights `[k, m]` in a column of shares `[m]`, nearly nothing in the place of 0.
+
+    A cluster without an observed cell there gets the average of all that are.
+    """
+    total = jnp.sum(weights, axis=1, keepdims=True)
+    floor = jnp.where(share > 0, 1, 1e-6)[None]
+    return jnp.maximum(weights * share[None], _NEARLY_NO_WEIGHT * floor * total)
+
+
 def pooled_cells(pool: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     """The union of states with weights `[..., c]`, by what pools positive weights."""
     weight = a.weight + b.weight
@@ -131,6 +142,11 @@ def of_shared_cells(costs: Array, rows: Any, columns: Any) -> Array:
     return jnp.where(shared, costs, 0)
 
 
+def of_seen_cells(costs: Array, rows: Any) -> Array:
+    """Costs `[r, k, c]` of rows under clusters, 0 where a row has no weight."""
+    return jnp.where(rows.weight[:, None] > 0, costs, 0)
+
+
 def averages_by_cell(block: BlockStatistics, weights: Array) -> tuple[PyTree, Array]:
     """Averages `[k, c, ...]` of statistics `[m, c, ...]` and the weights `[k, c]`.
 
@@ -138,11 +154,10 @@ def averages_by_cell(block: BlockStatistics, weights: Array) -> tuple[PyTree, Ar
         block: Statistics that are averaged as they are, by cell.
         weights: Of the points in each cluster, `[k, m]`.
     """
-    floor = jnp.sum(weights, axis=1, keepdims=True)
 
     def in_column(cells: PyTree, share: Array) -> tuple[PyTree, Array]:
         seen = weights * share[None]
-        full = floored(seen, floor)
+        full = floored_in_column(weights, share)
         shares = full / jnp.sum(full, axis=1, keepdims=True)
         means = jax.tree.map(lambda leaf: average(leaf, shares), cells)
         return means, jnp.sum(seen, axis=1)

@@ -12,9 +12,9 @@ from bregjax._typing import Array, PyTree
 from bregjax.clusters._base import ClusterModel
 from bregjax.clusters._block_statistics import (
     BlockStatistics,
-    floored,
+    floored_in_column,
     full_cells,
-    of_shared_cells,
+    of_seen_cells,
     pooled_cells,
     pooled_cells_along,
     weighing,
@@ -108,20 +108,22 @@ class CellsModel(ClusterModel):
 
     @override
     def assignment_cost(self, points: PyTree, clusters: PyTree) -> Array:
-        """Sum over the columns that both a point and a cluster have."""
+        """Sum over the columns that a point has.
+
+        In a column that a cluster lacks by what stands there: of `unions` the average
+        of all points.
+        """
         costs = self.column.assignment_cost(points, clusters)
-        return jnp.sum(of_shared_cells(costs, points, clusters), axis=-1)
+        return jnp.sum(of_seen_cells(costs, points), axis=-1)
 
     @override
     def unions(self, statistics: BlockStatistics, weights: Array) -> PyTree:
         """States `[k]` by averages in each column."""
-        total = jnp.sum(weights, axis=1, keepdims=True)
 
         def in_column(model: ClusterModel, cells: PyTree, share: Array) -> PyTree:
-            seen = weights * share[None]
             cells = jax.tree.map(lambda leaf: leaf[:, None], cells)
-            state = model.unions(cells, floored(seen, total))
-            return weighing(state, jnp.sum(seen, axis=1))
+            state = model.unions(cells, floored_in_column(weights, share))
+            return weighing(state, jnp.sum(weights * share[None], axis=1))
 
         axes = (column_axes(self.column), 1, 1)
         return jax.vmap(in_column, axes, 1)(

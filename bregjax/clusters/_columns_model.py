@@ -17,6 +17,7 @@ from bregjax.clusters._block_statistics import (
     BlockStatistics,
     averages_by_cell,
     full_cells,
+    of_seen_cells,
     of_shared_cells,
     pooled_cells,
     pooled_cells_along,
@@ -128,7 +129,7 @@ class ColumnsModel(ClusterModel):
     def assignment_cost(self, points: NaturalState, clusters: NaturalState) -> Array:
         """Sum w B_ψ*(τ, τ_k) over columns."""
         costs = self._by_column(NaturalModel.assignment_cost, -1, points, clusters)
-        return jnp.sum(of_shared_cells(costs, points, clusters), axis=-1)
+        return jnp.sum(of_seen_cells(costs, points), axis=-1)
 
     @override
     def unions(

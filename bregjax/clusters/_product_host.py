@@ -45,11 +45,11 @@ class ProductHost(HostModel):
 
     @override
     def pool(self, a: PyTree, b: PyTree) -> tuple[PyTree, ...]:
-        return tuple(map(HostModel.pool, self._blocks, a, b))
+        return tuple(block.pool(*parts) for block, *parts in self._each(a, b))
 
     @override
     def settle(self, state: PyTree) -> tuple[PyTree, ...]:
-        return tuple(map(HostModel.settle, self._blocks, state))
+        return tuple(block.settle(part) for block, part in self._each(state))
 
     @override
     def result(self, state: PyTree) -> np.ndarray:

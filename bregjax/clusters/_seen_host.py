@@ -7,27 +7,27 @@ from typing_extensions import override
 
 from bregjax.clusters._block_statistics import BlockStatistics
 from bregjax.clusters._host_model import HostModel
-from bregjax.clusters._seen_state import Seen, SeenState
+from bregjax.clusters._seen_state import TIE, Seen, SeenState, known_harmonic
 
 __all__ = ["SeenHost"]
 
 
 class SeenHost(HostModel):
-    """The host model of `ObservedModel`, by that of the product.
+    """The host model of `ObservedModel`, by that of the product, with its ties."""
 
-    Pairs that tie come in the order of the engine.
-    """
-
-    def __init__(self, columns: tuple[Seen, ...], product: HostModel) -> None:
-        """Wrap the host model of the product."""
-        self._columns, self._product = columns, product
+    def __init__(
+        self, columns: tuple[Seen, ...], weights: np.ndarray, product: HostModel
+    ) -> None:
+        """Wrap the host model of the product, with what each column counts."""
+        self._columns, self._weights, self._product = columns, weights, product
 
     @override
     def leaves(
         self, statistics: tuple[BlockStatistics, ...], weights: np.ndarray
     ) -> SeenState:
         shares = [np.asarray(seen.of(statistics)) for seen in self._columns]
-        seen = weights[:, None] * np.concatenate(shares, axis=1)
+        there = np.concatenate(shares, axis=1) > 0
+        seen = weights[:, None] * np.where(there, self._weights, 0)
         return _state(weights, seen, self._product.leaves(statistics, weights))
 
     @override
@@ -50,6 +50,9 @@ class SeenHost(HostModel):
     @override
     def search_costs(self, a: SeenState, b: SeenState) -> tuple[np.ndarray, SeenState]:
         costs, inner = self._product.search_costs(a.inner, b.inner)
+        whole = np.sum(self._weights) * known_harmonic(a.weight, b.weight)
+        seen = np.sum(known_harmonic(a.seen, b.seen), axis=-1)
+        costs = costs + TIE * np.maximum(whole - seen, 0)
         return costs, SeenState(a.weight + b.weight, a.seen + b.seen, inner)
 
     @override

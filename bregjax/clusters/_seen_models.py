@@ -18,13 +18,18 @@ from bregjax.clusters._product_model import ProductModel
 from bregjax.clusters._screens import Screen
 from bregjax.clusters._screens.seen import InnerScreen, ScaledProductScreen
 from bregjax.clusters._seen_host import SeenHost
-from bregjax.clusters._seen_state import Seen, SeenState, harmonic
+from bregjax.clusters._seen_state import (
+    TIE,
+    Seen,
+    SeenState,
+    harmonic,
+    known_harmonic,
+)
 
 __all__ = ["ObservedModel", "ScaledModel", "SeenModel"]
 
-# What is added to costs for each unit of weight that is not observed, in nats: above
-# the rounding of a cost of 0, which has none, and below that of any other.
-_TIE = 1e-13
+# A cost of which what was added is more than this share has lost digits.
+_DIGITS = 1e-4
 
 
 class SeenModel(ClusterModel):
@@ -36,8 +41,7 @@ class SeenModel(ClusterModel):
         Σ_j v_j h(a, b) − h_j(a, b),    h(a, b) = w_a w_b / (w_a + w_b),
 
     h of rows of weight w, h_j of the cells of column j. A tiny multiple of it is added
-    to the costs by which engines search (`merge_cost`); the costs of a tree (`cost`) do
-    not have it.
+    to the costs by which engines search (`search_cost`, `cross_cost`).
 
     Example: of the rows (1, –), (–, 5) and (1, 5) each two cost 0. The third shares a
     column with both others, and merges first with one of them.
@@ -60,7 +64,9 @@ class SeenModel(ClusterModel):
         return SeenState(weights, seen, self.product.leaves(statistics, weights))
 
     def _shares(self, statistics: tuple[BlockStatistics, ...]) -> Array:
-        return jnp.concatenate([seen.of(statistics) for seen in self.columns], axis=1)
+        """What columns count where they are observed, whatever pseudo-counts add."""
+        shares = [seen.of(statistics) for seen in self.columns]
+        return jnp.where(jnp.concatenate(shares, axis=1) > 0, self.weights[None], 0)
 
     @property
     @override
@@ -100,6 +106,10 @@ class SeenModel(ClusterModel):
 
     @override
     def merge_cost(self, a: SeenState, b: SeenState) -> Array:
+        return self._scaled(self.product.merge_cost(a.inner, b.inner), a, b)
+
+    @override
+    def search_cost(self, a: SeenState, b: SeenState) -> Array:
         return self._searched(self.product.merge_cost(a.inner, b.inner), a, b)
 
     @override
@@ -113,7 +123,7 @@ class SeenModel(ClusterModel):
     def _searched(self, cost: Array, a: SeenState, b: SeenState) -> Array:
         """What engines compare."""
         whole, seen = self._overlap(a, b)
-        return self._scaled(cost, a, b) + _TIE * jnp.maximum(whole - seen, 0)
+        return self._scaled(cost, a, b) + TIE * jnp.maximum(whole - seen, 0)
 
     @override
     def found_costs(
@@ -128,11 +138,11 @@ class SeenModel(ClusterModel):
             weight[step] = weight[a] + weight[b]
             seen[step] = seen[a] + seen[b]
         a, b = children[:, 0], children[:, 1]
-        whole = np.sum(self.weights) * _harmonic(weight[a], weight[b])
-        added = whole - np.sum(_harmonic(seen[a], seen[b]), axis=-1)
-        # A cost that rounding made larger than what was added to it was 0.
-        added = _TIE * np.maximum(added, 0)
-        return np.where(costs <= 2 * added, 0, costs - added)
+        whole = np.sum(self.weights) * known_harmonic(weight[a], weight[b])
+        added = whole - np.sum(known_harmonic(seen[a], seen[b]), axis=-1)
+        added = TIE * np.maximum(added, 0)
+        lost = (added > 0) & (costs <= added / _DIGITS)
+        return np.where(lost, np.nan, costs - added)
 
     def _overlap(self, a: SeenState, b: SeenState) -> tuple[Array, Array]:
         """Σ_j v_j h(a, b) and Σ_j h_j(a, b)."""
@@ -196,7 +206,11 @@ class ObservedModel(SeenModel):
     @override
     def host(self) -> HostModel | None:
         host = self.product.host()
-        return None if host is None else SeenHost(self.columns, host)
+        return (
+            None
+            if host is None
+            else SeenHost(self.columns, np.asarray(self.weights), host)
+        )
 
 
 @register_pytree
@@ -253,9 +267,3 @@ class ScaledModel(SeenModel):
     def screen(self, leaves: SeenState) -> Screen:
         screen = self.product.screen(leaves.inner)
         return ScaledProductScreen(screen, jnp.sum(self.weights), self.average)
-
-
-def _harmonic(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """`harmonic` of known numbers."""
-    total = a + b
-    return a * b / np.where(total > 0, total, 1)

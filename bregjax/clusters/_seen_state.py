@@ -3,12 +3,18 @@
 from dataclasses import dataclass
 
 import jax.numpy as jnp
+import numpy as np
 
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.clusters._block_statistics import BlockStatistics
 
-__all__ = ["Seen", "SeenState", "harmonic"]
+__all__ = ["TIE", "Seen", "SeenState", "harmonic", "known_harmonic"]
+
+# What is added to costs for each unit of weight that is not observed, in nats, so that
+# pairs that tie are in order: above the rounding of a cost of 0, which has none, and
+# below that of any other.
+TIE = 1e-13
 
 
 @register_pytree
@@ -51,3 +57,9 @@ def harmonic(a: Array, b: Array) -> Array:
     """a b / (a + b), 0 where both are 0."""
     total = a + b
     return a * b / jnp.where(total > 0, total, 1)
+
+
+def known_harmonic(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """`harmonic` of known numbers, by NumPy."""
+    total = a + b
+    return a * b / np.where(total > 0, total, 1)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax._checks import is_concrete
+from bregjax._checks import is_concrete, works_in_double
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import BregmanModel, ClusterModel
@@ -94,10 +94,13 @@ class FamilyBlock:
         """Statistics of rows, and their shares of weight."""
         cells, seen = self.cells(x)
         weights = jnp.asarray(self.weights, cells.dtype)
-        if self.by_cell:
-            share = self.form.spread(jnp.where(seen, weights, 0))
-        else:
+        if not self.by_cell:
+            # A cell that is missing all the same is NaN, and so is what comes of it.
             share = jnp.broadcast_to(weights[0], cells.shape[:1])
+            return BlockStatistics(
+                self.family.leaf_statistics(x[..., self.places]), share
+            )
+        share = self.form.spread(jnp.where(seen, weights[None], 0))
         return BlockStatistics(self.family.leaf_statistics(cells), share)
 
     def model(self) -> ClusterModel:
@@ -115,11 +118,13 @@ class FamilyBlock:
 
     def log_densities(self, row: Array, parameters: PyTree) -> Array:
         """log p of the observed cells of a row, times the weights of columns, `[k]`."""
-        cells, seen = self.cells(row)
         if not self.by_cell:
+            cells = row[..., self.places]
             return self.weights[0] * self.family.log_densities(cells, parameters)
+        cells, seen = self.cells(row)
         found = self.form.log_densities(cells, parameters)
-        return jnp.sum(jnp.where(seen[None], self.weights * found, 0), axis=-1)
+        found = jnp.where(seen[None], self.weights[None] * found, 0)
+        return jnp.sum(found, axis=-1)
 
 
 def _is_entropy(model: ClusterModel) -> bool:
@@ -161,7 +166,6 @@ def seen_columns(blocks: list[FamilyBlock]) -> tuple[Seen, ...]:
     return tuple(found)
 
 
-@jax.jit
 def average_cost(
     family: Any, rows: Array, smoothing: StatisticMap | None, weights: Array
 ) -> Array:
@@ -171,6 +175,17 @@ def average_cost(
     two rows with independent values of variance v the merge costs h v, and joining m
     rows ½ m v, under squared distances.
     """
+    arguments = family, rows, smoothing, weights
+    if not works_in_double(arguments):
+        return _average_cost(*arguments)
+    with jax.enable_x64(True):
+        return np.asarray(_average_cost(*arguments))  # pyright: ignore[reportReturnType]
+
+
+@jax.jit
+def _average_cost(
+    family: Any, rows: Array, smoothing: StatisticMap | None, weights: Array
+) -> Array:
     statistics = family.leaf_statistics(rows)
     if smoothing is not None:
         statistics, weights = smoothing(statistics, weights)

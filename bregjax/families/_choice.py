@@ -150,6 +150,7 @@ def _given(
 ) -> dict[tuple[Hashable, ...], Any]:
     """What the user said, by names, with families in the place of their names."""
     found: dict[tuple[Hashable, ...], Any] = {}
+    said: set[Hashable] = set()
     for key, family in families.items():
         block = key if isinstance(key, tuple) and key not in names else (key,)
         if isinstance(family, str) and family != "auto":
@@ -162,7 +163,15 @@ def _given(
                 f"`family` must have a family, its name or None for column {key!r}; "
                 f"got {type(family).__name__}."
             )
-        found[tuple(_name(column, names) for column in block)] = family
+        resolved = tuple(_name(column, names) for column in block)
+        for column in resolved:
+            if column in said:
+                raise ValueError(
+                    f"`family` must say each column once; got {column!r} again in "
+                    f"{key!r}. Leave it out of all but one."
+                )
+            said.add(column)
+        found[resolved] = family
     return found
 
 

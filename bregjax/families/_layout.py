@@ -25,12 +25,14 @@ class Layout:
         table: The names of all columns of the table, used or not; None before data is
             seen.
         by_cell: Whether the cells of each block have weights of their own.
+        named: Whether the table names its columns; else their names are numbers.
     """
 
     blocks: tuple[tuple[Hashable, ...], ...]
     missing: Missing = "auto"
     table: tuple[Hashable, ...] | None = None
     by_cell: tuple[bool, ...] = ()
+    named: bool = False
 
     def __post_init__(self) -> None:
         """Raise ValueError unless each column is in one block."""
@@ -74,7 +76,7 @@ class Layout:
         """The number of the block that a column is in."""
         return next(b for b, block in enumerate(self.blocks) if column in block)
 
-    def on_table(self, names: tuple[Hashable, ...]) -> Self:
+    def on_table(self, names: tuple[Hashable, ...], *, named: bool) -> Self:
         """The layout for a table with columns of these names.
 
         Numbers that are no names stand for the columns in their places.
@@ -97,7 +99,7 @@ class Layout:
             )
 
         blocks = tuple(tuple(map(found, block)) for block in self.blocks)
-        return replace(self, blocks=blocks, table=tuple(names))
+        return replace(self, blocks=blocks, table=tuple(names), named=named)
 
     def taken(self, frame: TableColumns) -> list[Column]:
         """The columns that are used of a table, by name, or by place where it has none.
@@ -106,9 +108,9 @@ class Layout:
             ValueError: If a column is missing, or the number of columns is another.
         """
         used, table = self.used, self.table or ()
-        if frame.named and not all(isinstance(name, int) for name in table):
-            columns = dict(zip(frame.columns, frame.members, strict=True))
-            absent = [name for name in used if name not in columns]
+        columns = dict(zip(frame.columns, frame.members, strict=True))
+        absent = [name for name in used if name not in columns]
+        if frame.named and (self.named or not absent):
             if absent:
                 raise ValueError(
                     f"`x` must have the columns {_listed(used)}; got none of the name "

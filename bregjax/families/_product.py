@@ -1,5 +1,6 @@
 """Products of families: a table whose columns are of different kinds."""
 
+import dataclasses
 import functools
 import operator
 from collections.abc import Hashable, Iterable, Mapping
@@ -14,7 +15,7 @@ from typing_extensions import override
 from bregjax._checks import is_concrete
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
-from bregjax._typing import Array, PyTree
+from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 from bregjax.clusters import ClusterModel
 from bregjax.clusters._block_statistics import BlockStatistics
 from bregjax.clusters._seen_models import ObservedModel, ScaledModel, SeenState
@@ -27,6 +28,8 @@ from bregjax.families._blocks import (
     seen_columns,
     state_of_block,
 )
+from bregjax.families._categorical import Categorical
+from bregjax.families._check import CheckReport
 from bregjax.families._layout import Layout, Missing
 from bregjax.families._named import named_family
 from bregjax.families._table_family import TableFamily
@@ -197,6 +200,27 @@ class Product(TableFamily):
         triples = zip(self.families, natural_p, natural_q, strict=True)
         return _total(family.kl_divergence(p, q) for family, p, q in triples)
 
+    @override
+    def check(self, x: DataLike, *, key: ArrayLike = 0) -> CheckReport:
+        """Examine the family of each block but categories, by its observed cells.
+
+        For the table itself see `check_table`.
+        """
+        product = self.for_data(x)
+        product.check_support(x)
+        rows, findings = product.as_rows(x), []
+        pairs = zip(product.layout.blocks, product.blocks(), strict=True)
+        for columns, block in pairs:
+            if isinstance(block.family, Categorical):
+                continue
+            report = block.family.check(block.cells(rows)[0], key=key)
+            words = ", ".join(map(repr, columns))
+            findings += [
+                dataclasses.replace(finding, name=f"{finding.name} of {words}")
+                for finding in report.findings
+            ]
+        return CheckReport("Product", tuple(findings))
+
     # --- Clusters ------------------------------------------------------------------
 
     @override
@@ -287,8 +311,8 @@ class Product(TableFamily):
                 '`missing` must be "observed" where costs are solved for; got "scaled" '
                 f"for {self!r}."
             )
-        ones = np.ones(rows.shape[0])
-        weights = jnp.asarray(ones) if weights is None else weights
+        ones: Any = np.ones(rows.shape[0])
+        weights = ones if weights is None else weights
         average = average_cost(suited, rows, smoothing, weights)
         return suited._with(average=average)
 

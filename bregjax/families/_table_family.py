@@ -87,7 +87,7 @@ class TableFamily(Family):
             return self if self.layout.known else self._fitted_to_traced(x)
         frame = frame_of(x)
         if not self.layout.known:
-            family = self._on_table(frame.columns)
+            family = self._on_table(frame.columns, named=frame.named)
             return family._fitted(family.layout.taken(frame))
         self._warn_of_levels(self.layout.taken(frame))
         return self
@@ -101,8 +101,8 @@ class TableFamily(Family):
         layout = Layout(self.layout.blocks, missing)
         return self._with(layout=layout, weights=weights, fill=None)
 
-    def _on_table(self, names: tuple[Hashable, ...]) -> Self:
-        layout = self.layout.on_table(names)
+    def _on_table(self, names: tuple[Hashable, ...], *, named: bool) -> Self:
+        layout = self.layout.on_table(names, named=named)
         if self.weights is None:
             return self._with(layout=layout)
         before = [column for block in layout.blocks for column in block]
@@ -124,7 +124,7 @@ class TableFamily(Family):
     def _fitted_to_traced(self, x: Any) -> Self:
         """The family for rows of unknown numbers, whose levels must be known."""
         width = x.shape[1] if x.ndim == 2 else 1
-        family = self._on_table(tuple(range(width)))
+        family = self._on_table(tuple(range(width)), named=False)
         rows = family.as_rows(x)
         families = [
             block.family.for_data(block.cells(rows)[0]) for block in family.blocks()

@@ -51,7 +51,7 @@ def recompute(model: ClusterModel, leaves: PyTree, num_points: Array | int) -> A
             rows = start + jnp.arange(tile, dtype=jnp.int32)
             a = jax.tree.map(lambda leaf: leaf[rows][:, None], state)
             b = jax.tree.map(lambda leaf: leaf[None, :], state)
-            costs = searchable(model.merge_cost(a, b))
+            costs = searchable(model.search_cost(a, b))
             pairs = (rows[:, None] < slots[None]) & alive[rows][:, None] & alive[None]
             least, columns = jax.vmap(first_min)(jnp.where(pairs, costs, jnp.inf))
             value, row = first_min(least)

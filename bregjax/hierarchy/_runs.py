@@ -39,7 +39,7 @@ from bregjax.hierarchy._sparse.agglomeration import (
     for_other_engines,
     goes_sparsely,
 )
-from bregjax.hierarchy._tree_costs import leaves_and_codes, replay_costs
+from bregjax.hierarchy._tree_costs import leaves_and_codes, replay, replay_costs
 
 __all__ = ["AgglomerationInfo", "agglomerate_eagerly", "agglomerate_traced"]
 
@@ -158,7 +158,14 @@ def _compiled(
         costs = settled_costs(host, nodes, children)[1]
     else:
         costs = model.found_costs(np.asarray(costs), np.asarray(children), leaves)
+        if np.isnan(costs).any():
+            costs = _replayed(problem, children)
     return children, costs, AgglomerationInfo(name, windowed=details)
+
+
+def _replayed(problem: Problem, children: np.ndarray) -> np.ndarray:
+    """Costs of a tree that was found by more than costs."""
+    return np.asarray(replay(problem, children))
 
 
 def _on_host(host: HostModel, problem: Problem, name: str, report):

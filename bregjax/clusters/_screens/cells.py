@@ -110,7 +110,7 @@ class GapScreen(Screen):
     @override
     def features(self, state: MeanState, dtype: jnp.dtype) -> tuple[Array, ...]:
         """1 / w, infinite for a weight of 0; means; what rounding moves a bound by."""
-        mean = state.mean[..., 0] - self.center
+        mean = state.mean[..., 0] - self.center[None]
         weight = state.weight.astype(dtype)
         mean = jnp.where(weight > 0, mean.astype(dtype), 0)
         eps = float(jnp.finfo(dtype).eps)
@@ -165,7 +165,7 @@ class FractionScreen(Screen):
 
     @override
     def features(self, state: MeanState, dtype: jnp.dtype) -> "_Fractional":
-        weight, t = state.weight * self.unit, state.mean[..., 0] / self.unit
+        weight, t = state.weight * self.unit[None], state.mean[..., 0] / self.unit[None]
         eps = float(jnp.finfo(dtype).eps)
         terms = t * jnp.log(jnp.maximum(t, _LEAST))
         size = t + jnp.maximum(terms - t + 1, 0) + jnp.abs(t - 1)
@@ -269,10 +269,11 @@ class LogScreen(Screen):
         if self.center is None:
             mean, variance = jnp.zeros(()), state.mean[..., 0]
         else:
-            mean = (state.moments.mean[..., 0] - self.center) / jnp.sqrt(self.unit)
+            mean = state.moments.mean[..., 0] - self.center[None]
+            mean = mean / jnp.sqrt(self.unit)[None]
             variance = state.moments.covariance[..., 0]
         seen = weight > 0
-        variance = jnp.where(seen, variance / self.unit, 1)
+        variance = jnp.where(seen, variance / self.unit[None], 1)
         mean = jnp.where(seen, mean, 0)
         eps = float(jnp.finfo(dtype).eps)
         own = jnp.sum(weight * jnp.log(variance), axis=-1)

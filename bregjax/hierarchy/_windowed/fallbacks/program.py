@@ -369,4 +369,4 @@ def _pair_costs(model: ClusterModel, states: PyTree, row: Array, place: Array) -
     """Return costs of a row with the clusters in places, the lower slot first."""
     place = jnp.minimum(place, len(jax.tree.leaves(states)[0]) - 1)
     low, high = jnp.minimum(place, row), jnp.maximum(place, row)
-    return searchable(model.merge_cost(take(states, low), take(states, high)))
+    return searchable(model.search_cost(take(states, low), take(states, high)))

@@ -127,8 +127,8 @@ def costs(
     second: Array,
     placement: Placement,
 ) -> Array:
-    """Return merge costs of pairs of slots, by `merge_cost`."""
-    cost = lambda model, a, b: searchable(model.merge_cost(a, b))
+    """Return merge costs of pairs of slots, by `search_cost`."""
+    cost = lambda model, a, b: searchable(model.search_cost(a, b))
     return _of_pairs(cost, model, states, first, second, placement)
 
 
