@@ -4,6 +4,7 @@ import datetime
 import decimal
 import enum
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,7 +113,8 @@ def test_rules_on_pandas():
         "code": bj.Categorical,
     }
     problem = bj.Problem(odd, family=family)
-    levels = problem.family.families[-1].levels
+    family: Any = problem.family
+    levels = family.families[-1].levels
     assert levels == (("a", "b"), ("y", "x", "z"), ("S", "M", "L"), (1, 3))
     np.testing.assert_array_equal(problem.x[:3, 0], [3, NAN, 0])
     np.testing.assert_array_equal(problem.x[:3, 1], [1, NAN, 0])
@@ -137,7 +139,8 @@ def test_rules_on_polars():
         "price": bj.DiagonalGaussian,
     }
     problem = bj.Problem(odd, family=family)
-    assert problem.family.families[0].levels[1] == ("S", "M", "L")
+    family: Any = problem.family
+    assert family.families[0].levels[1] == ("S", "M", "L")
     np.testing.assert_array_equal(problem.x[:3, 2], [1.5, 2.25, NAN])
 
 
@@ -290,7 +293,8 @@ def test_enums_keep_the_order_of_their_members():
     size = enum.Enum("size", ["S", "M", "L"])
     members = [size.L, size.S, None, size.L]
     problem = bj.Problem({"size": members, "n": [1.5, 2, 3, 4]}, family="auto")
-    assert problem.family.families[0].levels == (tuple(size),)
+    family: Any = problem.family
+    assert family.families[0].levels == (tuple(size),)
     np.testing.assert_array_equal(problem.x[:, 0], [2, 0, NAN, 2])
 
 
@@ -326,7 +330,7 @@ def test_numbers_of_other_types():
 def test_categories_of_whole_numbers_and_names():
     columns = {"code": [10, 2, 10, None], "odd": ["b", 2, 1, "a"]}
     problem = bj.Problem(columns, family={"code": "categorical"})
-    family = problem.family
+    family: Any = problem.family
     levels = dict(zip(family.names, family.families[0].levels, strict=True))
     assert levels == {"code": (2, 10), "odd": (1, 2, "a", "b")}
     with pytest.raises(ValueError, match=r"whole numbers.*got 1.5 at row 0"):
@@ -359,7 +363,7 @@ def test_column_weights_are_passed_on():
 
 def test_the_choice_prints_as_code():
     family = bj.choose_families(table())
-    again = eval(repr(family), vars(bj))
+    again = eval(repr(family), dict(vars(bj)))
     assert repr(again) == repr(family)
     assert kinds(again) == KINDS
 

@@ -1,5 +1,7 @@
 """Products of families: held against the sums of their parts."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -159,7 +161,7 @@ def test_it_is_a_family(x64):
     del x64
     data = mixed()
     problem = bj.Problem(data, family=bj.Product(FAMILIES))
-    family = problem.family
+    family: Any = problem.family
     mean = (
         (jnp.array([0.5, -0.2]), jnp.array([[1.5, 0.1], [0.1, 2.0]])),
         jnp.array([3.0]),
@@ -195,7 +197,7 @@ def test_repr_makes_the_family_again(missing):
     data["visits"][3] = NAN
     family = bj.Product(FAMILIES, weights={"visits": 0.5, "u": 1.0}, missing=missing)
     problem = bj.Problem(data, family=family)
-    again = eval(repr(problem.family), vars(bj))
+    again = eval(repr(problem.family), dict(vars(bj)))
     assert repr(again) == repr(bj.Problem(data, family=again).family)
     tree, same = (bj.agglomerate(data, family=one) for one in (family, again))
     np.testing.assert_array_equal(tree.children, same.children)
@@ -288,7 +290,7 @@ def test_columns_of_new_rows_go_by_name():
         bj.dendrogram_features(problem, tree, rows, num_features=3)
         for rows in (new, turned)
     ]
-    np.testing.assert_array_equal(*features)
+    np.testing.assert_array_equal(features[0], features[1])
     with pytest.raises(ValueError, match="`rows`.*'visits'"):
         bj.dendrogram_features(
             problem, tree, {"u": [1.0], "v": [1.0], "town": ["Ulm"]}, num_features=1
@@ -357,7 +359,7 @@ def test_columns_named_by_numbers_go_by_name():
         bj.dendrogram_features(problem, tree, rows, num_features=2)
         for rows in (table, turned)
     ]
-    np.testing.assert_array_equal(*features)
+    np.testing.assert_array_equal(features[0], features[1])
 
 
 def test_holes_of_traced_rows_are_not_filled():

@@ -50,8 +50,10 @@ class SeenHost(HostModel):
     @override
     def search_costs(self, a: SeenState, b: SeenState) -> tuple[np.ndarray, SeenState]:
         costs, inner = self._product.search_costs(a.inner, b.inner)
-        whole = np.sum(self._weights) * known_harmonic(a.weight, b.weight)
-        seen = np.sum(known_harmonic(a.seen, b.seen), axis=-1)
+        weights = np.asarray(a.weight), np.asarray(b.weight)
+        whole = np.sum(self._weights) * known_harmonic(*weights)
+        both = known_harmonic(np.asarray(a.seen), np.asarray(b.seen))
+        seen = np.sum(both, axis=-1)
         costs = costs + TIE * np.maximum(whole - seen, 0)
         return costs, SeenState(a.weight + b.weight, a.seen + b.seen, inner)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bregjax._frames import Column, frame_of
-from bregjax._typing import DataLike
+from bregjax._typing import TableLike
 from bregjax.families._base import Family
 from bregjax.families._bernoulli import Bernoulli
 from bregjax.families._categorical import Categorical
@@ -56,7 +56,7 @@ class Choice:
 
 
 def choose_families(
-    x: DataLike,
+    x: TableLike,
     families: Mapping[Any, Family | str | None] | None = None,
     *,
     weights: Mapping[Hashable, float] | None = None,

@@ -312,8 +312,8 @@ class Product(TableFamily):
                 f"for {self!r}."
             )
         ones: Any = np.ones(rows.shape[0])
-        weights = ones if weights is None else weights
-        average = average_cost(suited, rows, smoothing, weights)
+        given = ones if weights is None else weights
+        average = average_cost(suited, rows, smoothing, given)
         return suited._with(average=average)
 
     @override
