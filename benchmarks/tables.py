@@ -327,9 +327,9 @@ def rough_tables():
     """Clusters known, of shapes that the families of the library do not have."""
     print("\nRough made tables, five of each kind:\n")
     heads("columns, k, missing", *METHODS)
-    for columns, k in ((8, 3), (8, 5), (20, 5), (20, 8)):
+    for columns, k in ((8, 5), (20, 5)):
         separation = 1.3 * SEPARATION[columns, k]
-        for share in (0.0, 0.2, 0.4):
+        for share in (0.0, 0.2):
             whole = [made(columns, k, seed, separation, rough=True) for seed in SEEDS]
             tables = [table.without(share, i) for i, table in enumerate(whole)]
             row(f"{columns}, {k}, {share:.0%}", tables, METHODS.values())
@@ -341,7 +341,7 @@ def apart_tables():
     heads("separation, k, missing", "pairs apart", "true model", *METHODS)
     for separation, k in ((3.0, 3), (4.0, 5)):
         whole = [made(4, k, seed, separation) for seed in SEEDS]
-        for share in (0.0, 0.2, 0.4, 0.5):
+        for share in (0.2, 0.4):
             tables = [table.without(share, i) for i, table in enumerate(whole)]
             name = f"{separation:g}, {k}, {share:.0%} | {_apart(tables):.0%}"
             row(name, tables, [known_model, *METHODS.values()])
