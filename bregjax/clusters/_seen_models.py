@@ -28,8 +28,9 @@ from bregjax.clusters._seen_state import (
 
 __all__ = ["ObservedModel", "ScaledModel", "SeenModel"]
 
-# A cost of which what was added is more than this share has lost digits.
-_DIGITS = 1e-4
+# A cost of which what was added is more than this share has lost digits; one that is
+# less than this share of what was added is 0, or as good as 0 (1e-22 nats).
+_DIGITS, _NO_COST = 1e-4, 1e-9
 
 
 class SeenModel(ClusterModel):
@@ -141,8 +142,9 @@ class SeenModel(ClusterModel):
         whole = np.sum(self.weights) * known_harmonic(weight[a], weight[b])
         added = whole - np.sum(known_harmonic(seen[a], seen[b]), axis=-1)
         added = TIE * np.maximum(added, 0)
-        lost = (added > 0) & (costs <= added / _DIGITS)
-        return np.where(lost, np.nan, costs - added)
+        found = np.where(costs <= added * (1 + _NO_COST), 0, costs - added)
+        lost = (found > 0) & (costs <= added / _DIGITS)
+        return np.where(lost, np.nan, found)
 
     def _overlap(self, a: SeenState, b: SeenState) -> tuple[Array, Array]:
         """Σ_j v_j h(a, b) and Σ_j h_j(a, b)."""

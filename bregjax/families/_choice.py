@@ -29,6 +29,9 @@ _MOST_LEVELS, _MOST_SHARE = 50, 0.5
 # a mixture of such, whose variance is at least the mean: years, grades. At double, a
 # column of counts about one value may fall under it by chance.
 _LEAST_DISPERSION = 0.5
+# Whole numbers whose least is more than this share of their mean are measured from far
+# below: millimetres, grams. Poisson counts of a mean of 30 fall below it.
+_FAR_FROM_ZERO, _MEASURED = 0.5, 30.0
 # Whole numbers of a variance above so many times their mean are amounts that happen to
 # be whole: incomes, populations. Clusters of counts explain a factor of a few dozen.
 _MOST_DISPERSION = 100.0
@@ -263,6 +266,8 @@ def _of_numbers(column: Column, present: np.ndarray) -> tuple[Family | None, str
         ratio = variance / mean
         if ratio < _LEAST_DISPERSION:
             return DiagonalGaussian(), "whole numbers of little variance"
+        if low > _FAR_FROM_ZERO * mean and mean > _MEASURED:
+            return DiagonalGaussian(), "whole numbers far from 0"
         if ratio > _MOST_DISPERSION:
             return DiagonalGaussian(), "whole numbers of much variance"
         return Poisson(), f"counts, of {ratio:.2g} times the variance of Poisson's"

@@ -137,6 +137,15 @@ class GapScreen(Screen):
 
         return bound
 
+    @override
+    def closer(self, a: tuple[Array, ...], b: tuple[Array, ...]) -> Array:
+        """The same bound, of pairs."""
+        (light_a, mean_a, error_a), (light_b, mean_b, error_b) = a, b
+        eps = float(jnp.finfo(mean_a.dtype).eps)
+        half = 0.5 * (1 - 2 * eps**0.5 - (mean_a.shape[-1] + 32) * eps)
+        sums = sum_last((mean_a - mean_b) ** 2 / (light_a + light_b))
+        return half * sums - (error_a + error_b)
+
 
 @register_pytree
 @dataclass(frozen=True)
@@ -291,7 +300,6 @@ class LogScreen(Screen):
     @override
     def against(self, rows: "_Logarithmic") -> Callable[["_Logarithmic"], Array]:
         w_a, mean_a, v_a = rows.weight.T, rows.mean.T, rows.variance.T
-        eps = float(jnp.finfo(v_a.dtype).eps)
         tiny = float(jnp.finfo(v_a.dtype).tiny)
 
         def bound(columns: "_Logarithmic") -> Array:
@@ -311,11 +319,30 @@ class LogScreen(Screen):
             sums = sum_of(term, len(v_a), own)
             most = rows.most[:, None] + columns.most[None]
             size = rows.size[:, None] + columns.size[None]
-            moved = most * (rows.error[:, None] + columns.error[None])
-            lost = 64 * eps * (size + sums + own)
-            return self.scale * (sums - own - moved - lost)
+            error = rows.error[:, None] + columns.error[None]
+            return self._less_rounding(sums, own, most * error, size)
 
         return bound
+
+    @override
+    def closer(self, a: "_Logarithmic", b: "_Logarithmic") -> Array:
+        """The same bound, of pairs."""
+        total = a.weight + b.weight
+        share = 1 / jnp.maximum(total, float(jnp.finfo(total.dtype).tiny))
+        inner = a.weight * a.variance + b.weight * b.variance
+        if self.center is not None:
+            gap = a.mean - b.mean
+            inner = inner + (a.weight * share) * b.weight * (gap * gap)
+        sums = sum_last(total * log(jnp.maximum(inner * share, 1)))
+        moved = (a.most + b.most) * (a.error + b.error)
+        return self._less_rounding(sums, a.own + b.own, moved, a.size + b.size)
+
+    def _less_rounding(
+        self, sums: Array, own: Array, moved: Array, size: Array
+    ) -> Array:
+        """s (Σ w log v − own), less what rounding of means and of sums adds."""
+        lost = 64 * float(jnp.finfo(sums.dtype).eps) * (size + sums + own)
+        return self.scale * (sums - own - moved - lost)
 
 
 @register_pytree
