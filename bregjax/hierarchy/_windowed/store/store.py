@@ -218,7 +218,7 @@ class Store:
         """Append the unions of pairs of slots; return the slots of these."""
         low, high = np.minimum(first, second), np.maximum(first, second)
         start = self.used
-        for part, a, b in _batches(low, high, self.shapes.pairs):
+        for part, a, b in _batches(low, high, self.shapes.pairs, self.capacity):
             slots = _padded(np.arange(start + part.start, start + part.stop), len(a))
             if self.host is not None:
                 self._append_on_host(self.host, a, b, slots)
@@ -297,7 +297,7 @@ class Store:
         """Call a compiled function of pairs of slots, the lower slot first."""
         low, high = np.minimum(first, second), np.maximum(first, second)
         out = np.empty(len(low))
-        for part, a, b in _batches(low, high, batch):
+        for part, a, b in _batches(low, high, batch, self.capacity):
             values = np.asarray(function(a, b))
             out[part] = values[: part.stop - part.start]
         return out
@@ -308,10 +308,16 @@ def runs(values: np.ndarray, size: int) -> Iterator[np.ndarray]:
     return (values[start : start + size] for start in range(0, len(values), size))
 
 
-def _batches(low: np.ndarray, high: np.ndarray, large: int):
-    """Yield slices of pairs, and the pairs, padded to one of two sizes."""
+def _batches(low: np.ndarray, high: np.ndarray, large: int, capacity: int):
+    """Yield slices of pairs, and the pairs, padded to one of two sizes.
+
+    Of few slots one size between these: compiling for another would take longer than
+    what is padded.
+    """
     small = max(large // 16, 16)
     few = 2 * small if large >= _CHEAP else large // 2
+    if capacity <= _MANY_SLOTS:
+        large = small = max(large // 4, 16)
     start = 0
     while start < len(low):
         left = len(low) - start
