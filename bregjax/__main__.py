@@ -97,8 +97,8 @@ def _add_cluster(commands) -> None:
         help="table: csv, tsv, txt (also .gz), npy, npz, or mtx; - for text from the "
         "standard input. Sparse tables stay sparse for the families of counts, "
         "bernoulli and ward; an array y beside them is taken as --classes. "
-        "Empty cells, NA and the like are missing; True and False are 1 and 0; other "
-        "text is a category",
+        "Empty cells, NA, N/A, n.a., #N/A, NaN, null, none and ? are missing; True and "
+        "False are 1 and 0; other text is a category",
     )
     add(
         "--family",
@@ -201,9 +201,14 @@ def _column_family(text: str) -> tuple[str, str | None]:
     """A column and the name of its family, None for none."""
     column, _, family = text.rpartition("=")
     family = family.lower().replace("-", "_")
-    if not column or family not in ("none", "auto", *FAMILIES, "ward"):
+    known = ("none", "auto", *FAMILIES, "ward")
+    if not column:
         raise argparse.ArgumentTypeError(
             f"must be a column and a family, such as age=poisson; got {text!r}"
+        )
+    if family not in known:
+        raise argparse.ArgumentTypeError(
+            f"must have a family after the =, one of {', '.join(known)}; got {family!r}"
         )
     return column, None if family == "none" else family
 

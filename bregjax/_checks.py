@@ -240,9 +240,11 @@ def check_weights(weights: DataLike, num_points: int) -> None:
     """Raise ValueError unless each point has one positive finite weight."""
     if np.shape(weights) != (num_points,):
         hint = " Pass numpy.asarray(weights).ravel()."
+        columns = " Weights of columns are for Product(…, weights={column: weight})."
         raise ValueError(
             f"`weights` must have shape ({num_points},), one weight a row of `x`; got "
-            f"{np.shape(weights)}.{hint if np.size(weights) == num_points else ''}"
+            f"{np.shape(weights)}."
+            f"{hint if np.size(weights) == num_points else columns}"
         )
     if not is_concrete(weights):
         return

@@ -70,6 +70,18 @@ class Comparison(Sequence[ColumnCost]):
         """The log-likelihood lost if both are one cluster, in nats."""
         return float(sum(column.cost for column in self.columns))
 
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Columns of a table, as for `pandas.DataFrame(comparison.to_dict())`."""
+        total = self.cost or 1.0
+        first, second = self.names
+        return {
+            "column": [column.name for column in self],
+            "nats": [column.cost for column in self],
+            "share": [column.cost / total for column in self],
+            first: [_in_words(column.first) for column in self],
+            second: [_in_words(column.second) for column in self],
+        }
+
     def __getitem__(self, index: Any) -> Any:
         """The column of that rank."""
         return self.columns[index]

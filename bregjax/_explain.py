@@ -9,6 +9,7 @@ import numpy as np
 from bregjax._checks import is_concrete
 from bregjax._comparisons import ColumnCost, Comparison, Explanation
 from bregjax._evaluation import working
+from bregjax._inputs import is_missing
 from bregjax._problem import Problem, check_problem
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import Array, DataLike
@@ -92,7 +93,8 @@ def explain_clusters(problem: Problem, labels: DataLike) -> list[Comparison]:
         A comparison for each cluster, in the order of their numbers.
 
     Raises:
-        ValueError: If there is not a label for each row, or but one cluster.
+        ValueError: If there is not a label for each row, one is missing, or all are
+            one.
         TypeError: As `explain`.
 
     Examples:
@@ -109,6 +111,13 @@ def explain_clusters(problem: Problem, labels: DataLike) -> list[Comparison]:
         raise ValueError(
             f"`labels` must have one entry for each of the {problem.num_points} rows; "
             f"got shape {given.shape}."
+        )
+    missing = np.array([is_missing(label) for label in given.tolist()], bool)
+    if missing.any():
+        raise ValueError(
+            f"`labels` must have a label for each row; got "
+            f"{given[np.argmax(missing)]} at row {int(np.argmax(missing))}. Give such "
+            "rows a cluster of their own."
         )
     numbers = np.unique(given)
     if len(numbers) < 2:
@@ -143,14 +152,14 @@ def compare_rows(problem: Problem, first: DataLike, second: DataLike) -> Compari
 
     Args:
         problem: The rows.
-        first: Numbers of rows.
-        second: Numbers of other rows.
+        first: Numbers of rows, or a boolean for each row.
+        second: Other rows.
 
     Returns:
         The comparison. Its costs add up to `merge_cost(problem, first, second)`.
 
     Raises:
-        ValueError: If a set is empty, or both share a row.
+        ValueError: If a set is empty, has a row that is not there, or both share a row.
         TypeError: As `explain`.
 
     Examples:
@@ -160,7 +169,10 @@ def compare_rows(problem: Problem, first: DataLike, second: DataLike) -> Compari
         2.79
     """
     problem = _known(problem)
-    sides = [np.unique(np.asarray(side, int)) for side in (first, second)]
+    sides = [
+        _rows_named(name, side, problem.num_points)
+        for name, side in (("first", first), ("second", second))
+    ]
     both = np.intersect1d(sides[0], sides[1])
     if not all(map(len, sides)) or len(both):
         raise ValueError(
@@ -168,6 +180,20 @@ def compare_rows(problem: Problem, first: DataLike, second: DataLike) -> Compari
             f"{len(sides[0])} and {len(sides[1])}, with {len(both)} in both."
         )
     return _compared(problem, [(sides[0], sides[1])], [("first", "second")])[0]
+
+
+def _rows_named(name: str, given: DataLike, count: int) -> np.ndarray:
+    """Numbers of rows, from numbers or from booleans."""
+    rows = np.asarray(given)
+    if rows.dtype == bool and rows.shape == (count,):
+        return np.flatnonzero(rows)
+    numbers = np.issubdtype(rows.dtype, np.integer) and rows.ndim == 1
+    if not numbers or np.any((rows < 0) | (rows >= count)):
+        raise ValueError(
+            f"`{name}` must be numbers of rows from 0 to {count - 1}, or a boolean for "
+            f"each row; got {np.array2string(rows, threshold=6)}."
+        )
+    return np.unique(rows)
 
 
 def _known(problem: Problem) -> Problem:
@@ -200,9 +226,11 @@ def _compared(
         found = jax.tree.map(np.asarray, found)
     comparisons = []
     for number, pair in enumerate(pairs):
-        scale = _scale(problem, sides[:, number])
+        scale, unshared = _scale(problem, sides[:, number])
         costs = [scale * of_block[number] for of_block in found]
         columns = _columns(problem, blocks, costs, pair)
+        if unshared:
+            columns = (ColumnCost((_NO_COLUMN,), unshared, (), ()), *columns)
         sizes = len(pair[0]), len(pair[1])
         comparisons.append(Comparison(columns, sizes, names[number]))
     return comparisons
@@ -305,11 +333,15 @@ def _costs_of_block(
     return model.merge_cost(first, second)[:, None]
 
 
-def _scale(problem: Problem, sides: np.ndarray) -> float:
-    """The factor of costs that are taken per observed weight; else 1."""
+# What stands for a column where two sets of rows share none, and costs are scaled.
+_NO_COLUMN = "no shared column"
+
+
+def _scale(problem: Problem, sides: np.ndarray) -> tuple[float, float]:
+    """The factor of costs per observed weight, and what the lack of a column costs."""
     family = problem.family
     if not isinstance(family, Product) or family.layout.missing != "scaled":
-        return 1.0
+        return 1.0, 0.0
     counts = np.ones(len(family.names))
     if family.weights is not None:
         counts = np.asarray(family.weights)
@@ -317,7 +349,9 @@ def _scale(problem: Problem, sides: np.ndarray) -> float:
     seen = (weight @ ~np.isnan(np.asarray(problem.x))) * counts
     whole = counts.sum() * _harmonic(*weight.sum(axis=1))
     shared = _harmonic(*seen).sum()
-    return float(whole / shared) if shared else 1.0
+    if shared:
+        return float(whole / shared), 0.0
+    return 1.0, float(whole * np.asarray(family.average))
 
 
 def _harmonic(a: Any, b: Any) -> Any:

@@ -23,7 +23,7 @@ FamilyLike = (
 )
 
 
-def geometry_for(x: TableLike, family: FamilyLike, missing: Missing) -> Geometry:
+def geometry_for(x: TableLike, family: FamilyLike | None, missing: Missing) -> Geometry:
     """The geometry that `family` stands for, which takes missing cells where need be.
 
     Raises:
@@ -31,7 +31,12 @@ def geometry_for(x: TableLike, family: FamilyLike, missing: Missing) -> Geometry
         ValueError: If there is no family of that name, or no such column.
     """
     table: Any = x
-    if isinstance(family, str) and family == "auto":
+    if family is None and not is_frame(x):
+        raise TypeError(
+            '`family` must be given with data, such as family="gaussian", or "auto" to '
+            "choose by what columns hold; or pass a Problem, which has one."
+        )
+    if family is None or (isinstance(family, str) and family == "auto"):
         return choose_families(table, missing=missing)
     if isinstance(family, Mapping):
         return choose_families(table, family, missing=missing)

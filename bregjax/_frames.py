@@ -11,7 +11,6 @@ from bregjax._inputs import check_table, is_missing
 
 __all__ = ["Column", "TableColumns", "frame_of", "is_frame"]
 
-_TIMES = ("datetime", "timedelta", "date", "time", "duration", "period")
 _NUMERIC = (int, float, bool, np.number, np.bool_)
 
 
@@ -21,11 +20,11 @@ class Column:
 
     Attributes:
         name: What the table calls the column, or its number.
-        values: `[m]`: float64 with NaN where a cell is missing; else objects with None;
-            or NumPy's times.
+        values: `[m]`: float64 with NaN where a cell is missing; else objects with None.
         levels: The levels in their order, where the table declares such; else None.
         ordered: Whether the table says that the order of the levels has a meaning.
         boolean: Whether the values are True and False.
+        timed: Whether the values are dates, times or durations.
     """
 
     name: Hashable
@@ -33,6 +32,7 @@ class Column:
     levels: tuple[Hashable, ...] | None = None
     ordered: bool = False
     boolean: bool = False
+    timed: bool = False
 
     @property
     def numeric(self) -> bool:
@@ -40,27 +40,22 @@ class Column:
         return self.values.dtype == np.float64
 
     @property
-    def timed(self) -> bool:
-        """Whether the values are dates, times or durations."""
-        return self.values.dtype.kind in "mM"
-
-    @property
     def missing(self) -> np.ndarray:
         """Which cells are missing, `[m]`."""
         if self.numeric:
             return np.isnan(self.values)
-        if self.timed:
-            return np.isnat(self.values)
         return np.array([value is None for value in self.values], bool)
 
     def codes(self) -> np.ndarray:
-        """The values as numbers: places among the levels, where there are levels.
+        """The values as numbers; of ordered names their places among the levels.
 
         Raises:
             ValueError: At the first value that is no number.
         """
         if self.numeric:
             return self.values
+        if self.levels and all(isinstance(level, _NUMERIC) for level in self.levels):
+            return _as_floats(self.values)
         if self.levels is not None and self.ordered:
             place = {level: float(i) for i, level in enumerate(self.levels)}
             return np.array([place.get(value, np.nan) for value in self.values])
@@ -207,7 +202,8 @@ def _column(name: Hashable, given: Any) -> Column:
     if values.dtype.kind in "iuf":
         return Column(name, values.astype(np.float64), levels, ordered)
     if values.dtype.kind in "mM":
-        return Column(name, values)
+        words = np.where(np.isnat(values), None, values.astype(str).astype(object))
+        return Column(name, words, timed=True)
     return _of_objects(name, values, levels, ordered)
 
 
@@ -249,21 +245,11 @@ def _known_values(given: Any) -> np.ndarray:
         return given
     if isinstance(given, list | tuple):
         return _objects(given)
-    dtype = str(getattr(given, "dtype", "")).lower()
-    if dtype.startswith(_TIMES):
-        return _times(given)
     plain = isinstance(getattr(given, "dtype", None), np.dtype)
     if plain and given.dtype != object:
         return np.asarray(given)
     # Extension types of pandas, and polars' series: their NA, None and null differ.
     return _objects(given.to_list() if hasattr(given, "to_list") else list(given))
-
-
-def _times(given: Any) -> np.ndarray:
-    try:
-        return np.asarray(given, dtype="datetime64[ns]")
-    except (TypeError, ValueError):
-        return np.full(len(given), np.datetime64("NaT"))
 
 
 def _objects(values: Any) -> np.ndarray:
@@ -292,8 +278,8 @@ def _of_objects(
             return Column(name, _as_floats(plain), boolean=True)
         if all(isinstance(value, _NUMERIC) or _is_decimal(value) for value in present):
             return Column(name, _as_floats(plain))
-        if all(hasattr(value, "isoformat") for value in present):
-            return Column(name, np.full(len(plain), np.datetime64("0", "s")))
+        if all(_is_time(value) for value in present):
+            return Column(name, plain, timed=True)
         if all(isinstance(value, enum.Enum) for value in present):
             kind: Any = type(present[0])
             members = tuple(kind)
@@ -309,7 +295,24 @@ def _as_floats(values: np.ndarray) -> np.ndarray:
     try:
         return np.where(missing, np.nan, values).astype(np.float64)
     except OverflowError:
-        return np.where(missing, np.nan, np.inf)  # refused where families read cells
+        # Refused where families read cells, with their place.
+        return np.array([_float_or_inf(value) for value in values])
+
+
+def _float_or_inf(value: Any) -> float:
+    if value is None:
+        return np.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf
+
+
+def _is_time(value: Any) -> bool:
+    """Whether a value is a date, a time, or a duration, of Python's or pandas'."""
+    return any(
+        hasattr(value, way) for way in ("isoformat", "strftime", "total_seconds")
+    )
 
 
 def _is_decimal(value: Any) -> bool:
@@ -317,6 +320,7 @@ def _is_decimal(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A NumPy number or string as a Python one, and every missing value as None."""
+    """A NumPy number or string as a Python one; None if missing, or empty text."""
     value = value.item() if isinstance(value, np.generic) else value
-    return None if is_missing(value) or value is np.ma.masked else value
+    empty = isinstance(value, str) and not value.strip()
+    return None if empty or is_missing(value) or value is np.ma.masked else value

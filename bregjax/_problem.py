@@ -80,7 +80,7 @@ class Problem:
         self,
         x: TableLike,
         *,
-        family: FamilyLike,
+        family: FamilyLike | None = None,
         smoothing: SmoothingLike = "auto",
         weights: DataLike | None = None,
         missing: Missing = "auto",
@@ -96,7 +96,7 @@ class Problem:
                 a convex function: a `ConvexFunction` or any relatively differentiable
                 JAX function of a vector. For a table with columns of several kinds
                 "auto", or a mapping of columns to families, the others "auto"; see
-                `choose_families`.
+                `choose_families`. "auto" by default, if the table names its columns.
             smoothing: A smoothing map (`normal_reference(x)`, `bernstein(…)`, …), None,
                 or "auto" for what the family names: bandwidths by the normal reference
                 rule for Gaussians, none where costs are finite without. For columns of

@@ -13,7 +13,7 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from bregjax._comparisons import Comparison
+from bregjax._comparisons import Comparison, Explanation
 from bregjax._typing import ArrayLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
@@ -117,19 +117,23 @@ def plot_dendrogram(
 
 
 def plot_comparison(
-    comparison: Comparison, ax: Axes | None = None, *, most: int = 12
+    comparison: Comparison | Explanation, ax: Axes | None = None, *, most: int = 12
 ) -> BarContainer:
     """Draw what sets two sets of rows apart: a bar for each column, in nats.
 
     Beside each bar stands what the column is on both sides.
 
     Args:
-        comparison: As of `compare_rows`, `explain` or `explain_clusters`.
+        comparison: As of `compare_rows`, one of `explain_clusters`, or what `explain`
+            gives, of which the merge is drawn.
         ax: Where to draw; pyplot's current axes if None.
         most: How many columns are shown, those of the largest costs.
 
     Returns:
         The bars, the largest on top.
+
+    Raises:
+        TypeError: If `comparison` is no comparison, such as a list of them.
 
     Examples:
         >>> import bregjax as bj
@@ -140,6 +144,14 @@ def plot_comparison(
         >>> [label.get_text() for label in ax.get_yticklabels()]
         ['visits', 'smokes']
     """
+    if isinstance(comparison, Explanation):
+        comparison = comparison.merge or comparison.against_rest  # pyright: ignore
+    if not isinstance(comparison, Comparison):
+        raise TypeError(
+            "`comparison` must be one comparison; got "
+            f"{type(comparison).__name__}. Take explain(…).merge, or one of the list "
+            "of explain_clusters(…)."
+        )
     ax = pyplot.gca() if ax is None else ax
     shown = comparison.columns[:most]
     costs = [column.cost for column in shown]

@@ -8,6 +8,7 @@ import scipy.sparse
 from matplotlib.figure import Figure
 
 import bregjax as bj
+from bregjax.families._summary import ColumnSummary
 from bregjax.plotting import plot_comparison
 
 RNG = np.random.default_rng(3)
@@ -89,11 +90,35 @@ def test_columns_come_in_the_units_of_the_data():
     words = {name: (str(c.first[0]), str(c.second[0])) for name, c in columns.items()}
     assert words == {
         "n": ("2", "8"),
-        "x": ("1 ± 0.5", "8 ± 1"),
+        "x": ("1.00 ± 0.50", "8.0 ± 1.0"),
         "yes": ("50%", "100%"),
         "c": ("a 50%, b 50%", "b 100%"),
     }
     assert columns["n"].second[0].count == 1
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "words"),
+    [
+        (40123.4, 35012.0, "40,000 ± 35,000"),
+        (2007.6, 0.8164, "2,007.60 ± 0.82"),
+        (1.5e-9, 2e-10, "1.5e-09 ± 2e-10"),
+        (-0.64, 2.04, "-0.6 ± 2.0"),
+        (3.25, 0.0, "3.25 ± 0"),
+    ],
+)
+def test_numbers_are_readable(mean, deviation, words):
+    assert str(ColumnSummary(3, 3.0, mean, deviation, {})) == words
+
+
+def test_comparisons_are_tables():
+    problem = bj.Problem(TABLE, family="auto")
+    inside = np.arange(24) % 2 == 0
+    comparison = bj.compare_rows(problem, inside, ~inside)
+    table = comparison.to_dict()
+    assert list(table) == ["column", "nats", "share", "first", "second"]
+    assert sum(table["share"]) == pytest.approx(1)
+    assert table["column"] == [column.name for column in comparison]
 
 
 def test_weights_and_smoothing_count():
@@ -157,6 +182,10 @@ def test_errors():
         bj.explain_clusters(problem, np.zeros(24, int))
     with pytest.raises(ValueError, match="share none; got 2 and 1, with 1 in both"):
         bj.compare_rows(problem, [0, 1], [1])
+    with pytest.raises(ValueError, match=r"`second` must be numbers of rows .*\[99\]"):
+        bj.compare_rows(problem, [0], [99])
+    with pytest.raises(TypeError, match="one comparison; got list. Take explain"):
+        plot_comparison(bj.explain_clusters(problem, np.arange(24) % 2))  # pyright: ignore
     sparse = bj.Problem(scipy.sparse.eye_array(4, format="csr"), family="poisson")
     with pytest.raises(TypeError, match="dense rows to be explained"):
         bj.explain(sparse, [[0, 1], [2, 3], [4, 5]], -1)

@@ -13,7 +13,7 @@ __all__ = ["Sheet", "categories", "is_number", "mixed", "numbers"]
 _BOOLEANS = {"true": "1", "false": "0"}
 # A column with more numbers than this share is one of numbers; at less, of names.
 _MOSTLY = 0.8
-_MISSING = ("", "na", "n/a", "nan", "null", "none", "?")
+_MISSING = ("", "na", "n/a", "n.a.", "#n/a", "<na>", "nan", "null", "none", "?")
 
 
 @dataclass(frozen=True)

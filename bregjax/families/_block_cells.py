@@ -143,6 +143,8 @@ def _levels(column: Column) -> tuple[Hashable, ...]:
             )
         return tuple(int(value) for value in np.unique(present))
     distinct = dict.fromkeys(present.tolist())
+    if column.timed:
+        return tuple(sorted(distinct, key=str))
     return tuple(
         sorted(
             distinct,

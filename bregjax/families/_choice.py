@@ -31,10 +31,14 @@ _MOST_LEVELS, _MOST_SHARE = 50, 0.5
 _LEAST_DISPERSION = 0.5
 # Whole numbers whose least is more than this share of their mean are measured from far
 # below: millimetres, grams. Poisson counts of a mean of 30 fall below it.
-_FAR_FROM_ZERO, _MEASURED = 0.5, 30.0
+_FAR_FROM_ZERO, _MEASURED = 0.25, 30.0
+# Whole numbers from 1 to at most this in at least so many rows are grades or answers on
+# a scale: counts so small would have zeros.
+_SCALE, _MANY_ROWS = 10, 30
 # Whole numbers of a variance above so many times their mean are amounts that happen to
-# be whole: incomes, populations. Clusters of counts explain a factor of a few dozen.
-_MOST_DISPERSION = 100.0
+# be whole, or percentages: as counts they would rule the tree. Clusters of counts
+# explain a factor of a few; counts of a larger one are well enough off as Gaussian.
+_MOST_DISPERSION = 10.0
 # A positive column whose logarithms are so much less skewed is said to be skewed.
 _SKEWED = 2.0
 # Fewer rows say nothing of identifiers.
@@ -67,12 +71,15 @@ def choose_families(
 ) -> Product:
     """Choose a family for each column of a table: what `family="auto"` does.
 
-    True and False, 0 and 1 are `Bernoulli`; whole numbers from 0 up `Poisson`, unless
-    their variance is far below or far above their mean; other numbers
-    `DiagonalGaussian`; text of few levels, and what a data frame declares as
-    categories, `Categorical`. Columns that are constant or empty, dates, text of many
-    levels and numbers that count the rows are set aside, with a warning. Columns of one
-    family form one block.
+    True and False, 0 and 1 are `Bernoulli`; two other whole numbers `Categorical`;
+    whole numbers from 0 up `Poisson`, if they have zeros or go beyond 10 (1 to 5 in 30
+    rows is a scale), their variance is from half of to ten times their mean, and their
+    mean is below 30 or their least below a quarter of it; all other numbers
+    `DiagonalGaussian`. Text of few levels, and what a data frame declares as
+    categories, is `Categorical`, whether ordered or not; a numeric family given for
+    ordered names takes their places, 0, 1, …. Columns that are constant or empty,
+    dates, text of many levels and numbers that count the rows are set aside, with a
+    warning. Columns of one family form one block.
 
     Whole numbers are not tested for overdispersion: a mixture of Poisson counts is
     overdispersed, so that a test would speak against Poisson where there are clusters.
@@ -157,7 +164,7 @@ def _given(
     for key, family in families.items():
         block = key if isinstance(key, tuple) and key not in names else (key,)
         if isinstance(family, str) and family != "auto":
-            family = named_family(family)
+            family = _named(family, key)
             if isinstance(family, Gaussian) and len(block) == 1:
                 # The same of one column, and takes missing cells.
                 family = DiagonalGaussian()
@@ -176,6 +183,13 @@ def _given(
             said.add(column)
         found[resolved] = family
     return found
+
+
+def _named(family: str, key: Hashable) -> Family:
+    try:
+        return named_family(family)
+    except ValueError as error:
+        raise ValueError(f"{error} That is for column {key!r}.") from None
 
 
 def _name(column: Hashable, names: tuple[Hashable, ...]) -> Hashable:
@@ -224,7 +238,7 @@ def _chosen(column: Column) -> tuple[Family | None, str]:
         return None, "dates"
     if column.levels is not None or not column.numeric:
         return _of_names(column, present)
-    if np.ptp(present) == 0:
+    if np.all(present == present[0]):
         return None, f"constant, {present[0]:g}"
     return _of_numbers(column, present)
 
@@ -247,10 +261,20 @@ def _of_names(column: Column, present: np.ndarray) -> tuple[Family | None, str]:
     if column.levels is not None:
         kind = "ordered levels" if column.ordered else "levels"
         return Categorical(), f"{distinct} {kind}, declared"
+    if all(isinstance(v, str) and _is_number(v) for v in present.tolist()):
+        return None, "numbers as text: convert the column, by pandas.to_numeric say"
     many = distinct > _MOST_LEVELS or distinct > _MOST_SHARE * len(present)
     if many and len(present) >= _FEW_ROWS:
         return None, f"text, {distinct} different of {len(present)}"
     return Categorical(), f"text of {distinct} levels"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _of_numbers(column: Column, present: np.ndarray) -> tuple[Family | None, str]:
@@ -261,7 +285,14 @@ def _of_numbers(column: Column, present: np.ndarray) -> tuple[Family | None, str
     whole = bool(np.all(present == np.round(present)))
     if whole and _counts_rows(present):
         return None, "counts the rows"
+    if not np.isfinite(present).all():
+        return DiagonalGaussian(), "numbers"  # which are refused, with their place
     low, mean, variance = np.min(present), np.mean(present), np.var(present)
+    if whole and len(np.unique(present)) == 2:
+        return Categorical(), "two whole numbers"
+    graded = whole and low >= 1 and np.max(present) <= _SCALE
+    if graded and len(present) >= _MANY_ROWS:
+        return DiagonalGaussian(), f"a scale, to {np.max(present):g}"
     if whole and low >= 0:
         ratio = variance / mean
         if ratio < _LEAST_DISPERSION:

@@ -54,6 +54,8 @@ _BEST_FIRST = (
 class Product(TableFamily):
     """Independent blocks of columns, each of its own family: ψ(θ) = Σ_b ψ_b(θ_b).
 
+    Columns of the table that are named nowhere are left out.
+
     A merge costs the log-likelihood lost, the sum of what it costs in each block. A
     block of several columns under `Gaussian` has correlations; under a family of
     independent columns (`DiagonalGaussian`, `Poisson`, `Categorical`, `Columnwise`, …)
@@ -70,8 +72,9 @@ class Product(TableFamily):
         families: The family of each block.
         layout: Which columns of the table each block has; None before data is seen.
         weights: What each column used counts, as a power on its likelihood, `[d]`: with
-            weight 2 a column costs what two like it do. None for 1 each. Densities of
-            the family (`log_prob`) know no weights.
+            weight 2 a column costs what two like it do. A block of a family that needs
+            whole rows has one weight. None for 1 each. Densities of the family
+            (`log_prob`) know no weights.
         fill: What stands in cells that are missing, `[d]`; without influence.
         average: What a merge costs per weight in this table, about, of which "scaled"
             makes the cost of clusters that share no column.
@@ -107,10 +110,11 @@ class Product(TableFamily):
         Args:
             families: For columns of the table a family, or its name. A key is the name
                 or the number of a column, or a tuple of such for a block.
-            weights: What columns count, by name, 1 for all others.
+            weights: What columns count, by their keys in `families`, 1 for all others.
             missing: "auto" gives cells weights of their own in the blocks that lack
-                some; "observed" in all blocks that can have such, for new rows that
-                lack cells; "scaled" divides costs by the share of observed weight.
+                some: a product that was made for a table without gaps takes none in
+                new rows. "observed" does so in all blocks that can have such; "scaled"
+                divides costs by the share of observed weight, too.
 
         Raises:
             ValueError: If there is no column, one is in two blocks, or a weight is not
@@ -361,8 +365,19 @@ def _weights(
     weights: Mapping[Hashable, float] | None, columns: tuple[Hashable, ...]
 ) -> np.ndarray | None:
     """Weights of columns in their order, 1 for those that are not named."""
+    if weights is not None and not isinstance(weights, Mapping):
+        raise TypeError(
+            "`weights` must map columns to numbers, such as {'age': 2.0}; got "
+            f"{type(weights).__name__}."
+        )
     if not weights:
         return None
+    for column, weight in weights.items():
+        if not isinstance(weight, int | float | np.number):
+            raise ValueError(
+                f"`weights` must be positive numbers; got {weight!r} for column "
+                f"{column!r}."
+            )
     unknown = [column for column in weights if column not in columns]
     if unknown:
         raise ValueError(

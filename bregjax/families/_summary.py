@@ -34,8 +34,8 @@ class ColumnSummary:
         shares: Of categories the share of each level that occurs, largest first.
 
     Examples:
-        >>> print(ColumnSummary(5, 5.0, 3.25, 1.5, {}))
-        3.25 ± 1.5
+        >>> print(ColumnSummary(5, 5.0, 4012.6, 150.0, {}))
+        4,010 ± 150
     """
 
     count: int
@@ -55,13 +55,16 @@ class ColumnSummary:
                 for rank, (level, share) in enumerate(self.shares.items())
                 if rank == 0 or (rank < _MOST_LEVELS and share >= _LEAST_SHARE)
             ]
+            if len(self.shares) == len(named) + 1:
+                level, share = list(self.shares.items())[-1]
+                named.append(f"{level} {share:.0%}")
             more = len(self.shares) - len(named)
             return ", ".join(named) + (f", {more} more" if more else "")
         if self.kind == "share":
             return f"{self.mean:.0%}"
         if self.kind == "rate":
-            return f"{self.mean:.3g}"
-        return f"{self.mean:.4g} ± {self.deviation:.2g}"
+            return _plain(self.mean, 3)
+        return _with_deviation(self.mean, self.deviation)
 
 
 def columns_in_words(product: Any, rows: np.ndarray, weights: np.ndarray) -> list[str]:
@@ -80,6 +83,26 @@ def columns_in_words(product: Any, rows: np.ndarray, weights: np.ndarray) -> lis
     more = len(shown) - _MOST_COLUMNS
     table = aligned([_HEADER, *shown[:_MOST_COLUMNS]])
     return table + ([f"… and {more} more"] if more > 0 else [])
+
+
+def _plain(value: float, digits: int) -> str:
+    """A number with some digits, without an exponent where that is readable."""
+    size = abs(value)
+    if 10.0**digits <= size < 1e12:
+        return f"{value:,.0f}"
+    return f"{value:.{digits}g}"
+
+
+def _with_deviation(mean: float, deviation: float) -> str:
+    """Mean ± deviation, both to the second digit of the deviation."""
+    if not 0 < deviation < np.inf:
+        return f"{_plain(mean, 4)} ± {deviation:.2g}"
+    decimals = 1 - int(np.floor(np.log10(deviation)))
+    if decimals > 6 or abs(mean) >= 1e12:
+        return f"{mean:.4g} ± {deviation:.2g}"
+    mean, deviation = round(mean, decimals), round(deviation, decimals)
+    places = max(decimals, 0)
+    return f"{mean:,.{places}f} ± {deviation:,.{places}f}"
 
 
 _HEADER = ("column", "family", "missing", "observed")

@@ -135,7 +135,19 @@ class TableFamily(Family):
         return fitted._with(fill=fill)
 
     def _with_blocks(self, families: list[Family], lacks: list[bool]) -> Self:
-        """Families that have seen data, by cell where need be and where they can."""
+        """Families that have seen data, by cell where need be and where they can.
+
+        Raises:
+            ValueError: If columns of a block that has one density weigh differently.
+        """
+        for b, family in enumerate(families):
+            apart = is_concrete(self.weights) and self._weighs_apart(b)
+            if apart and family.cells() is None:
+                raise ValueError(
+                    "`weights` must be one number for the columns of a block under "
+                    f"{type(family).__name__}, {list(self.layout.blocks[b])}; got "
+                    "several. Weigh all of them alike, or make blocks of their own."
+                )
         wanted = self.layout.missing != "auto"
         by_cell = tuple(
             (wanted or lack or self._weighs_apart(b)) and family.cells() is not None

@@ -7,7 +7,6 @@ from jax.sharding import Mesh
 
 from bregjax._checks import is_concrete
 from bregjax._family_like import FamilyLike
-from bregjax._frames import is_frame
 from bregjax._problem import Problem, SmoothingLike, check_problem
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import DataLike, TableLike
@@ -194,14 +193,6 @@ def _problem(
 ) -> Problem:
     if not isinstance(problem, Problem):
         smoothing = "auto" if smoothing is _AS_AUTO else smoothing
-        if family is None and is_frame(problem):
-            family = "auto"
-        if family is None:
-            raise TypeError(
-                '`family` must be given with data, such as family="gaussian", or '
-                '"auto" to choose by what columns hold; or pass a Problem, which has '
-                "one."
-            )
         return Problem(
             problem,
             family=family,

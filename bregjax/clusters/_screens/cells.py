@@ -320,7 +320,7 @@ class LogScreen(Screen):
             most = rows.most[:, None] + columns.most[None]
             size = rows.size[:, None] + columns.size[None]
             error = rows.error[:, None] + columns.error[None]
-            return self._less_rounding(sums, own, most * error, size)
+            return self._less_rounding(sums, own, most * error, size, len(v_a))
 
         return bound
 
@@ -335,13 +335,15 @@ class LogScreen(Screen):
             inner = inner + (a.weight * share) * b.weight * (gap * gap)
         sums = sum_last(total * log(jnp.maximum(inner * share, 1)))
         moved = (a.most + b.most) * (a.error + b.error)
-        return self._less_rounding(sums, a.own + b.own, moved, a.size + b.size)
+        count = total.shape[-1]
+        return self._less_rounding(sums, a.own + b.own, moved, a.size + b.size, count)
 
     def _less_rounding(
-        self, sums: Array, own: Array, moved: Array, size: Array
+        self, sums: Array, own: Array, moved: Array, size: Array, count: int
     ) -> Array:
-        """s (Σ w log v − own), less what rounding of means and of sums adds."""
-        lost = 64 * float(jnp.finfo(sums.dtype).eps) * (size + sums + own)
+        """s (Σ w log v − own), less what rounding of means and of the terms adds."""
+        eps = float(jnp.finfo(sums.dtype).eps)
+        lost = (64 + count) * eps * (size + sums + own)
         return self.scale * (sums - own - moved - lost)
 
 
