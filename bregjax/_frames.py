@@ -202,7 +202,8 @@ def _column(name: Hashable, given: Any) -> Column:
     if values.dtype.kind in "iuf":
         return Column(name, values.astype(np.float64), levels, ordered)
     if values.dtype.kind in "mM":
-        words = np.where(np.isnat(values), None, values.astype(str).astype(object))
+        words = values.astype(str).astype(object)
+        words[np.isnat(values)] = None
         return Column(name, words, timed=True)
     return _of_objects(name, values, levels, ordered)
 

@@ -59,6 +59,19 @@ DEFAULT = {
         "test_gradients_match_finite_differences": FAMILIES,
         "test_second_derivatives_match_differences_of_gradients": (),
     },
+    "test_certificate.py": {
+        "test_ties_may_be_broken_in_any_way": ("ward-x1-*", "poisson-*", "gaussian-*"),
+        "test_a_tree_in_single_precision_holds": ("poisson",),
+    },
+    "test_check.py": {
+        "test_what_ails_a_family_is_found": (
+            "absolute-*",
+            "concave-*",
+            "false_claim-*",
+            "outside-*",
+            "unstable-*",
+        ),
+    },
     "test_cluster_edges.py": {
         "test_boundary_faces_of_any_psi_leave_the_others_their_digits": (),
     },
@@ -68,6 +81,8 @@ DEFAULT = {
     },
     "test_cluster_models.py": {
         "test_coding_does_not_change_the_cost": (),
+        "test_cross_cost_is_the_merge_cost_to_rounding": FAMILIES,
+        "test_states_hold_means_and_weights": FAMILIES,
         "test_merge_cost_is_symmetric_and_zero_between_equals": FAMILIES,
         "test_float32_costs_agree_with_float64": FAMILIES,
         "test_closed_conjugates_are_what_psi_alone_gives": ("poisson", "bernoulli"),
@@ -79,6 +94,7 @@ DEFAULT = {
             "*generic 50*",
             "float64-Gaussian sd (1, 10, .01) mean 0-newton",
         ),
+        "test_batches_with_bad_members": ("float64-*",),
         "test_hostile_points": ("float64-2",),
         "test_boundary_and_outside": ("float64-*Poisson*", "float64-*two zeros*"),
     },
@@ -129,7 +145,18 @@ DEFAULT = {
         "test_matrix_is_greedy": ("ward-*", "gaussian-*", "bernoulli-*"),
         "test_one_and_two_points": ("*-gaussian", "*-poisson", "*-categorical"),
     },
+    "test_explanations.py": {
+        "test_parts_add_up_to_the_cost_of_every_merge": ("with correlations",),
+    },
     "test_families.py": {
+        "test_log_prob_is_that_of_scipy": (
+            "categories-*",
+            "gaussian-*",
+            "nbinom-*",
+            "poisson-*",
+            "truncated_poisson-*",
+            "von_mises_fisher-*",
+        ),
         "test_kl_divergence_of_boundary_parameters": ("multinomial", "poisson"),
         "test_mean_is_the_expectation_of_the_statistic": (
             "gaussian-*",
@@ -140,7 +167,21 @@ DEFAULT = {
         ),
     },
     "test_many_conjugates.py": {
-        "test_values_are_right": ("float64-*", "float32-*-diagonal_gaussian"),
+        "test_values_are_right": ("float64-True-*", "float32-True-diagonal_gaussian"),
+    },
+    "test_missing_cells.py": {
+        "test_greedy_costs_of_observed_cells": (
+            "poisson",
+            "categorical",
+            "diagonal_gaussian",
+            "own",
+        ),
+        "test_costs_add_up_to_those_of_complete_columns": ("poisson",),
+        "test_nothing_missing_is_as_complete_data": ("poisson", "diagonal_gaussian"),
+        "test_gradients": ("bernoulli-observed", "diagonal_gaussian-scaled"),
+        "test_scaled_costs": ("poisson",),
+        "test_equal_rows_merge_first_and_at_no_cost": ("poisson",),
+        "test_columns_count_by_their_weights": ("observed",),
     },
     "test_objectives.py": {
         "test_features_are_merge_costs": ("poisson",),
@@ -169,6 +210,11 @@ DEFAULT = {
             "multinomial",
             "poisson",
         ),
+    },
+    "test_products.py": {
+        "test_a_weight_of_two_is_the_column_twice": ("observed",),
+        "test_replay_of_a_batch": (),
+        "test_tuning": (),
     },
     "test_proportions.py": {
         "test_gradients_are_those_by_hand": ("float64-*", "float32-counts"),
@@ -242,7 +288,7 @@ DEFAULT = {
         "test_gradient_of_an_expected_loss": (),
     },
     "test_sparse.py": {
-        "test_trees_are_those_of_dense_rows": ("*g_uneven-real", "*uneven-ones"),
+        "test_trees_are_those_of_dense_rows": ("*g_uneven-real",),
         "test_trees_of_ties_are_certified": (
             "multinomial-none-whole",
             "bernoulli-mixing-ones",
@@ -266,7 +312,6 @@ DEFAULT = {
     },
     "test_sparse_partition.py": {
         "test_partitions_are_those_of_dense_rows": (
-            "*-pseudo_count_uneven-ones",
             "poisson-pseudo_count_uneven-real",
             "*-mixing-whole",
         ),

@@ -54,7 +54,8 @@ class AgglomerationInfo:
         bounded: What "matrix" did, where costs were solved for.
 
     Examples:
-        >>> _, info = agglomerate([[0.0], [1.0]], family="ward", return_info=True)
+        >>> import bregjax as bj
+        >>> _, info = bj.agglomerate([[0.0], [1.0]], family="ward", return_info=True)
         >>> print(info.engine)
         matrix
     """
