@@ -13,7 +13,13 @@ from bregjax._inputs import is_missing
 from bregjax._problem import Problem, check_problem
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import Array, DataLike
-from bregjax.clusters._block_statistics import Group
+from bregjax.clusters._averages import averages
+from bregjax.clusters._block_statistics import (
+    BlockStatistics,
+    Group,
+    averages_by_cell,
+)
+from bregjax.clusters._host_model import rows_of
 from bregjax.families import Family, Product
 from bregjax.families._blocks import FamilyBlock
 from bregjax.families._summary import summarised
@@ -217,13 +223,10 @@ def _compared(
     for number, (first, second) in enumerate(pairs):
         sides[0, number, first] = sides[1, number, second] = 1
     with working(problem) as work:
-        solves = any(block.model().solves for block in blocks)
-        run = _costs if solves else _compiled_costs
         # A few sizes for any number of pairs.
         filled = np.pad(sides, ((0, 0), (0, -count % 8), (0, 0)), "edge")
         members = jnp.asarray(filled * np.asarray(work.weights))
-        found = run(work, blocks, _maps_of(problem), members)
-        found = jax.tree.map(np.asarray, found)
+        found = _costs(work, blocks, _maps_of(problem), members)
     comparisons = []
     for number, pair in enumerate(pairs):
         scale, unshared = _scale(problem, sides[:, number])
@@ -289,7 +292,7 @@ def _costs(
     blocks: list[FamilyBlock],
     maps: list[StatisticMap | None],
     members: Array,
-) -> list[Array]:
+) -> list[np.ndarray]:
     """For each block the costs of joining pairs, by column `[p, d]` or whole `[p, 1]`.
 
     Args:
@@ -298,39 +301,73 @@ def _costs(
         maps: The smoothing of each.
         members: Weights of rows in the first and the second sets of pairs, `[2, p, m]`.
     """
+    statistics = _statistics(problem, blocks, maps)
+    closed = [b for b, block in enumerate(blocks) if not block.model().solves]
+    chosen = lambda parts: [parts[b] for b in closed]
+    found = _closed_costs(chosen(blocks), chosen(statistics), members)
+    costs = dict(zip(closed, found, strict=True))
     return [
-        _costs_of_block(problem, block, smoothing, members)
-        for block, smoothing in zip(blocks, maps, strict=True)
+        np.asarray(costs[b]) if b in costs else _solved_costs(block, part, members)
+        for b, (block, part) in enumerate(zip(blocks, statistics, strict=True))
     ]
 
 
-_compiled_costs = jax.jit(_costs)
+@jax.jit
+def _statistics(
+    problem: Problem, blocks: list[FamilyBlock], maps: list[StatisticMap | None]
+) -> tuple[BlockStatistics, ...]:
+    """Statistics of each block, as smoothed, an entry for each number of its states."""
+    every = tuple(block.statistics(problem.x) for block in blocks)
+    every = ByBlock(tuple(maps))(every, problem.weights)[0]
+    return tuple(
+        Group((b,), (block.by_cell and block.form.doubles,)).joined(every)
+        for b, block in enumerate(blocks)
+    )
 
 
-def _costs_of_block(
-    problem: Problem,
-    block: FamilyBlock,
-    smoothing: StatisticMap | None,
-    members: Array,
-) -> Array:
-    statistics = block.statistics(jnp.asarray(problem.x))
-    if smoothing is not None:
-        (statistics,), _ = ByBlock((smoothing,))((statistics,), problem.weights)
-    model, form = block.model(), block.form
-    every = members.reshape(-1, members.shape[-1])
+@jax.jit
+def _closed_costs(
+    blocks: list[FamilyBlock], statistics: list[BlockStatistics], members: Array
+) -> list[Array]:
+    """Costs of blocks whose costs have closed forms."""
+    every, count = members.reshape(-1, members.shape[-1]), members.shape[1]
+    costs = []
+    for block, part in zip(blocks, statistics, strict=True):
+        model = block.model()
+        if block.by_cell:
+            states = model.unions(part, every)
+        else:
+            states = model.unions(part.statistics, every * part.share[None])
+        first = jax.tree.map(lambda leaf: leaf[:count], states)
+        second = jax.tree.map(lambda leaf: leaf[count:], states)
+        if block.by_cell:
+            costs.append(block.form.costs(first, second))
+        else:
+            costs.append(model.merge_cost(first, second)[:, None])
+    return costs
+
+
+def _solved_costs(
+    block: FamilyBlock, statistics: BlockStatistics, members: Array
+) -> np.ndarray:
+    """Costs of a block whose costs are solved for, many at a time."""
+    every, count = members.reshape(-1, members.shape[-1]), members.shape[1]
     if block.by_cell:
-        if form.doubles:
-            statistics = Group((0,), (True,)).joined((statistics,))
-        states = model.unions(statistics, every)
+        means, weights = _averages_by_cell(statistics, every)
     else:
-        shared = every * statistics.share[None]
-        states = model.unions(statistics.statistics, shared)
-    count = members.shape[1]
-    first = jax.tree.map(lambda leaf: leaf[:count], states)
-    second = jax.tree.map(lambda leaf: leaf[count:], states)
-    if block.by_cell:
-        return form.costs(first, second)
-    return model.merge_cost(first, second)[:, None]
+        shared = every * jnp.asarray(statistics.share)[None]
+        means, weights = averages(statistics.statistics, shared)
+    host: Any = block.model().host()
+    known = jax.tree.map(np.asarray, means)
+    states = host.leaves(known, np.asarray(weights))
+    first, second = (
+        rows_of(states, part) for part in np.split(np.arange(2 * count), 2)
+    )
+    union = host.settle(host.pool(first, second))
+    return host.costs_by_column(first, second, union).reshape(count, -1)
+
+
+_averages_by_cell = jax.jit(averages_by_cell)
 
 
 # What stands for a column where two sets of rows share none, and costs are scaled.

@@ -7,7 +7,7 @@ from bregjax._typing import Array, PyTree
 from bregjax.clusters._base import ClusterModel
 from bregjax.clusters._moments import CenteredStatistics, average
 
-__all__ = ["leaves_of_averages"]
+__all__ = ["averages", "leaves_of_averages"]
 
 
 def leaves_of_averages(
@@ -18,11 +18,11 @@ def leaves_of_averages(
     A cluster of average statistic τ and weight w is then what a point would be that has
     τ and w: one matrix product in the place of m unions for each cluster.
     """
-    return model.leaves(*_averages(statistics, weights))
+    return model.leaves(*averages(statistics, weights))
 
 
 @jax.jit
-def _averages(statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
+def averages(statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
     """Averages `[k, ...]` of statistics `[m, ...]`, and the weights `[k]`."""
     total = jnp.sum(weights, axis=1)
     shares = weights / total[:, None]

@@ -15,6 +15,10 @@ from bregjax.clusters._host_model import HostModel
 __all__ = ["ProductHost"]
 
 
+# Pairs that are looked at together: each size compiles anew.
+_SIZES = (64, 2048)
+
+
 class ProductHost(HostModel):
     """Costs of blocks added up: of those that solve by their host, of others compiled.
 
@@ -106,16 +110,23 @@ class _CompiledHost(HostModel):
         return self._padded(_cost_and_union, a, b)
 
     def _padded(self, function: Any, *states: PyTree) -> Any:
-        """Call a compiled function of states `[p]`, filled up to a power of two."""
+        """Call a compiled function of states `[p]`, filled up to one of a few sizes."""
         count = len(jax.tree.leaves(states)[0])
         if not count:
             shapes = jax.eval_shape(function, self.model, *states)
             return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
-        size = 1 << (count - 1).bit_length()
-        fill = np.minimum(np.arange(size), count - 1)
-        filled = jax.tree.map(lambda leaf: np.asarray(leaf)[fill], states)
-        found = _known(function(self.model, *filled))
-        return jax.tree.map(lambda leaf: leaf[:count], found)
+        size = min([size for size in _SIZES if size >= count], default=_SIZES[-1])
+        parts = []
+        for start in range(0, count, size):
+            stop = min(start + size, count)
+            fill = np.minimum(np.arange(start, start + size), stop - 1)
+            filled = jax.tree.map(
+                lambda leaf, fill=fill: np.asarray(leaf)[fill], states
+            )
+            found = _known(function(self.model, *filled))
+            cut = stop - start
+            parts.append(jax.tree.map(lambda leaf, cut=cut: leaf[:cut], found))
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
 def _known(tree: PyTree) -> PyTree:

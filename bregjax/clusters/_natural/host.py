@@ -141,10 +141,16 @@ class NaturalHost(HostModel):
 
     @override
     def merge_costs(self, a: HostState, b: HostState, union: HostState) -> np.ndarray:
+        costs = self.costs_by_column(a, b, union)
+        return costs if self._columns is None else np.sum(costs, axis=1)
+
+    def costs_by_column(
+        self, a: HostState, b: HostState, union: HostState
+    ) -> np.ndarray:
+        """The terms of `merge_costs`, `[p, d]`; `[p]` where there are no columns."""
         lead = a.weight.shape
         column = self._column_of(lead)
-        costs = self._dual_costs(_flat(a), _flat(b), _flat(union), column).reshape(lead)
-        return costs if self._columns is None else np.sum(costs, axis=1)
+        return self._dual_costs(_flat(a), _flat(b), _flat(union), column).reshape(lead)
 
     @override
     def search_costs(self, a: HostState, b: HostState) -> tuple[np.ndarray, HostState]:
