@@ -10,7 +10,7 @@ from typing_extensions import override
 from bregjax._typing import PyTree
 from bregjax.clusters._base import ClusterModel
 from bregjax.clusters._block_statistics import BlockStatistics, Group
-from bregjax.clusters._host_model import HostModel
+from bregjax.clusters._host_model import HostModel, rows_of
 
 __all__ = ["ProductHost"]
 
@@ -120,12 +120,8 @@ class _CompiledHost(HostModel):
         for start in range(0, count, size):
             stop = min(start + size, count)
             fill = np.minimum(np.arange(start, start + size), stop - 1)
-            filled = jax.tree.map(
-                lambda leaf, fill=fill: np.asarray(leaf)[fill], states
-            )
-            found = _known(function(self.model, *filled))
-            cut = stop - start
-            parts.append(jax.tree.map(lambda leaf, cut=cut: leaf[:cut], found))
+            found = _known(function(self.model, *rows_of(_known(states), fill)))
+            parts.append(rows_of(found, slice(stop - start)))
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
