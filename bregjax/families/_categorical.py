@@ -44,6 +44,9 @@ class Categorical(Family):
     finite on the boundary: no smoothing is needed. A merge costs the log-likelihood
     lost, Σ over columns of w H(c) − w_a H(a) − w_b H(b) with H the entropy in nats.
 
+    Time and memory go with the number of all levels: a column of 1,000 levels beside
+    others takes half a minute for 1,500 rows. Join rare levels first.
+
     Inside the library rows hold the codes 0, 1, … of the levels, as `as_rows(x)` gives
     them; `sufficient_statistics` and `log_prob` take such rows. Under `jit` pass codes,
     with levels that are their own codes, such as `levels=(range(3), range(2))`.
