@@ -137,7 +137,7 @@ class Explanation:
     against_rest: Comparison | None
 
     def __str__(self) -> str:
-        """Both tables."""
+        """The node's number, the table of its merge, then that against the rest."""
         parts = [part for part in (self.merge, self.against_rest) if part is not None]
         return f"node {self.node}\n" + "\n".join(map(str, parts))
 

@@ -205,7 +205,7 @@ def _column(name: Hashable, given: Any) -> Column:
         words = values.astype(str).astype(object)
         words[np.isnat(values)] = None
         return Column(name, words, timed=True)
-    return _of_objects(name, values, levels, ordered)
+    return _of_objects(name, values, levels, ordered=ordered)
 
 
 def _declared(given: Any) -> tuple[tuple[Hashable, ...] | None, bool]:
@@ -263,7 +263,8 @@ def _of_objects(
     name: Hashable,
     values: np.ndarray,
     levels: tuple[Hashable, ...] | None,
-    ordered: bool,  # noqa: FBT001 - as `_declared` gives it
+    *,
+    ordered: bool,
 ) -> Column:
     """A column of Python objects: numbers if all are, times if all are, else names."""
     plain = _objects([_plain(value) for value in values.tolist()])

@@ -55,14 +55,7 @@ class ProductModel(ClusterModel):
     def leaves(
         self, statistics: tuple[BlockStatistics, ...], weights: Array
     ) -> tuple[PyTree, ...]:
-        made = []
-        for model, group in zip(self.blocks, self.groups, strict=True):
-            block = group.joined(statistics)
-            if block.by_cell:
-                made.append(model.leaves(block, weights))
-            else:
-                made.append(model.leaves(block.statistics, weights * block.share))
-        return tuple(made)
+        return self._of_blocks(ClusterModel.leaves.__name__, statistics, weights)
 
     @property
     @override
@@ -137,14 +130,21 @@ class ProductModel(ClusterModel):
     def unions(
         self, statistics: tuple[BlockStatistics, ...], weights: Array
     ) -> tuple[PyTree, ...]:
+        return self._of_blocks(ClusterModel.unions.__name__, statistics, weights)
+
+    def _of_blocks(
+        self, method: str, statistics: tuple[BlockStatistics, ...], weights: Array
+    ) -> tuple[PyTree, ...]:
+        """States that a method of the model of each block makes of its statistics."""
         made = []
         for model, group in zip(self.blocks, self.groups, strict=True):
             block = group.joined(statistics)
+            make = getattr(model, method)
             if block.by_cell:
-                made.append(model.unions(block, weights))
+                made.append(make(block, weights))
             else:
-                shared = weights * block.share[None]
-                made.append(model.unions(block.statistics, shared))
+                share = jnp.broadcast_to(block.share, weights.shape)
+                made.append(make(block.statistics, weights * share))
         return tuple(made)
 
     def _each(self, method: str, *states: PyTree) -> tuple:

@@ -55,7 +55,7 @@ class InnerScreen(Screen):
 
 @register_pytree
 @dataclass(frozen=True)
-class ScaledProductScreen(Screen):
+class ScaledProductScreen(InnerScreen):
     """Bounds of the product times the factor of `ScaledModel`, less its rounding.
 
     Attributes:
@@ -64,19 +64,8 @@ class ScaledProductScreen(Screen):
         average: κ.
     """
 
-    inner: Screen
     total: Array
     average: Array
-
-    @property
-    @override
-    def group(self) -> int:
-        return self.inner.group
-
-    @property
-    @override
-    def factorises(self) -> bool:
-        return self.inner.factorises
 
     @override
     def pair_size(self, state: SeenState) -> int:
