@@ -14,6 +14,7 @@ from bregjax._checks import float_array, is_concrete, known_values, works_in_dou
 from bregjax._columns import in_blocks, sparse_codes
 from bregjax._inputs import range_fault
 from bregjax._problem import Problem, unchecked
+from bregjax._programs import Program, program
 from bregjax._result import Result
 from bregjax._sparse_rows import SparseRows, equal_sparse_rows
 from bregjax._typing import Array, DataLike, PyTree
@@ -101,9 +102,8 @@ def evaluate(
         ValueError: At the first row without a finite cost.
     """
     problems = [arg for arg in args if isinstance(arg, Problem)]
-    run = functools.partial(core, **static)
-    if not any(problem.family.cluster_model().solves for problem in problems):
-        run = _compiled(core, **static)
+    solves = any(problem.family.cluster_model().solves for problem in problems)
+    run = functools.partial(core if solves else _program(core), **static)
     if not is_concrete(args):
         return run(*_sparse_in_blocks(working_copy(args)))
     with working(args) as args:
@@ -126,8 +126,8 @@ def _sparse_in_blocks(args: PyTree) -> PyTree:
 
 
 @functools.cache
-def _compiled(core: Callable[..., PyTree], **static: Hashable) -> Callable[..., PyTree]:
-    return jax.jit(functools.partial(core, **static))
+def _program(core: Callable[..., PyTree]) -> Program:
+    return program(core)
 
 
 def leaf_codes(problem: Problem) -> Array:
@@ -143,7 +143,7 @@ def _codes(problem: Problem) -> Array:
     return model.result(leaves)
 
 
-_compiled_codes = jax.jit(_codes)
+_compiled_codes = program(_codes)
 
 
 def padded(problem: Problem) -> Problem:
@@ -178,7 +178,7 @@ def build_leaves(problem: Problem) -> tuple[ClusterModel, PyTree]:
     return model, model.leaves(*smoothed_statistics(problem))
 
 
-@jax.jit
+@program
 def smoothed_statistics(problem: Problem) -> tuple[PyTree, Array]:
     """Statistics `[m, ...]` and weights `[m]` of the rows, as smoothed."""
     statistics = problem.family.leaf_statistics(problem.x)

@@ -12,6 +12,7 @@ from typing_extensions import override
 from bregjax._centers import check_map
 from bregjax._checks import check_entries, check_finite, float_array, is_concrete
 from bregjax._column_parameters import in_columns
+from bregjax._programs import program
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._sparse_rows import SparseRows, SparseTable
@@ -297,7 +298,7 @@ class FunctionGeometry(Geometry):
         return np.float64(1) if isinstance(self.function, SquaredNorm) else None
 
 
-@jax.jit
+@program
 def _result_in_domain(f: ConvexFunction, point: Array) -> Array:
     steep = jnp.any(jnp.isinf(f.gradient(point)))
     code = jnp.where(steep, int(Result.BOUNDARY), int(Result.CONVERGED))

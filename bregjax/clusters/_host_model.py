@@ -65,6 +65,15 @@ class HostModel(abc.ABC):
         """Bounds as of `ClusterModel.screen`; None where these would have to solve."""
         del leaves
 
+    def nanoseconds(self, leaves: PyTree) -> float:
+        """About how long a tree takes by NumPy; infinity where it has to be compiled.
+
+        Args:
+            leaves: States `[m, ...]`, or their shapes.
+        """
+        del leaves
+        return np.inf
+
     def noise(self, state: PyTree) -> np.ndarray:
         """The most rounding that each cluster adds to its costs, in nats, `[k]`."""
         return np.zeros(len(self.result(state)))

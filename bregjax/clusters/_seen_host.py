@@ -58,8 +58,14 @@ class SeenHost(HostModel):
         return costs, SeenState(a.weight + b.weight, a.seen + b.seen, inner)
 
     @override
+    def nanoseconds(self, leaves: SeenState) -> float:
+        return self._product.nanoseconds(leaves.inner)
+
+    @override
     def noise(self, state: SeenState) -> np.ndarray:
-        return self._product.noise(state.inner)
+        # The bounds of costs by others do not hold for what is added in ties.
+        ties = TIE * np.sum(self._weights) * np.asarray(state.weight)
+        return self._product.noise(state.inner) + ties
 
 
 def _state(*fields: Any) -> SeenState:

@@ -9,6 +9,7 @@ import numpy as np
 
 from bregjax._evaluation import check_leaves, leaf_codes, padded
 from bregjax._problem import Problem
+from bregjax._programs import program
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import PyTree
 from bregjax.clusters import ClusterModel, HostModel, Screen
@@ -39,8 +40,8 @@ __all__ = ["CoexistingPairs", "comparisons", "limits", "lives_of"]
 _CHUNKS = 16
 _PAIRS = 2**19
 
-_taken = jax.jit(take)
-_nodes_and_costs = jax.jit(nodes_and_costs)
+_taken = program(take)
+_nodes_and_costs = program(nodes_and_costs)
 
 # From children to the states of all nodes and the costs of merges; and from nodes,
 # children, lives, rows and whether bounds are left out, to pairs in question.

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from bregjax._geometry import Geometry
 from bregjax._mixtures import log_shares, log_total, shares_of
+from bregjax._programs import program
 from bregjax._typing import Array
 from bregjax.hierarchy._blocks import map_rows
 from bregjax.hierarchy._cut_states import Clusters
@@ -19,7 +20,7 @@ __all__ = [
 ]
 
 
-@jax.jit
+@program
 def row_shares(
     model: Geometry, clusters: Clusters, rows: Array, temperature: Array | float
 ) -> Array:
@@ -29,7 +30,7 @@ def row_shares(
     return map_rows(shares, rows, _entries(clusters, rows))
 
 
-@jax.jit
+@program
 def row_log_likelihoods(model: Geometry, clusters: Clusters, rows: Array) -> Array:
     """The log-likelihood of each row under the mixture of the clusters, `[r]`."""
     scores_of = _scores(model, clusters)
@@ -38,7 +39,7 @@ def row_log_likelihoods(model: Geometry, clusters: Clusters, rows: Array) -> Arr
     )
 
 
-@jax.jit
+@program
 def shares_by_density(
     log_densities: Array, weights: Array, temperature: Array | float
 ) -> Array:
@@ -47,7 +48,7 @@ def shares_by_density(
     return jax.vmap(lambda row: _tempered(row, temperature))(scores)
 
 
-@jax.jit
+@program
 def log_likelihoods_by_density(log_densities: Array, weights: Array) -> Array:
     """Log-likelihoods `[r]` from log-densities `[r, k]` and weights of clusters."""
     return jax.vmap(log_total)(log_shares(weights)[None] + log_densities)

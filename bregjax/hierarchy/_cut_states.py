@@ -1,14 +1,13 @@
 """Clusters of a cut, and each without one of its points, as states of a model."""
 
-import functools
 from dataclasses import dataclass
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from bregjax._evaluation import build_leaves
 from bregjax._problem import Problem
+from bregjax._programs import program
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import Merges
@@ -70,7 +69,7 @@ def clusters_without(
     rest of each node is that of its parent, pooled with its sibling.
     """
     m = problem.num_points
-    merges, rest = _with_rests(children, m, num_clusters)
+    merges, rest = _with_rests(children, m=m, num_clusters=num_clusters)
     model, leaves = build_leaves(problem)
     states = settled_along(model, merges, leaves, rest)
     weights = _weights(merges, problem.weights, rest)
@@ -93,12 +92,12 @@ def rests_of_cut(
     """
     m = problem.num_points
     _, labels = _cut(children, num_clusters=num_clusters)
-    merges, rest = _with_rests(children, m, num_clusters)
+    merges, rest = _with_rests(children, m=m, num_clusters=num_clusters)
     there = rest != jnp.arange(m, dtype=rest.dtype)
     return labels, _weights(merges, problem.weights, rest), there
 
 
-@functools.partial(jax.jit, static_argnames="num_clusters")
+@program
 def _cut(children: Array, *, num_clusters: int) -> tuple[Array, Array]:
     """The nodes that are the clusters of a cut, and each point's cluster."""
     count = children.shape[0]
@@ -107,14 +106,14 @@ def _cut(children: Array, *, num_clusters: int) -> tuple[Array, Array]:
     return jnp.asarray(nodes), jnp.asarray(tree.cut(num_clusters=num_clusters))
 
 
-@jax.jit
+@program
 def _weights(merges: Merges, weights: Array, nodes: Array) -> Array:
     """Sums of the weights of points in some nodes of a tree."""
     return merges.sum(weights)[nodes]
 
 
-@functools.partial(jax.jit, static_argnames=("m", "num_clusters"))
-def _with_rests(children: Array, m: int, num_clusters: int) -> tuple[Merges, Array]:
+@program
+def _with_rests(children: Array, *, m: int, num_clusters: int) -> tuple[Merges, Array]:
     """The merges of a tree, then those of rests; and the rest of each leaf, `[m]`.
 
     A leaf that is a cluster has no rest, and its own number stands for it.

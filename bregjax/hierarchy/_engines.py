@@ -26,7 +26,7 @@ __all__ = [
 PureEngine = Callable[[ClusterModel, PyTree, Array | int], Array]
 
 PURE_ENGINES: dict[str, PureEngine] = {"matrix": matrix, "recompute": recompute}
-ENGINES = ("windowed", *PURE_ENGINES, "sparse")
+ENGINES = ("numpy", *PURE_ENGINES, "windowed", "sparse")
 
 # Up to so many points at least the matrix engine is the faster, of all families.
 _FEW_POINTS = 1000
@@ -73,10 +73,10 @@ def engine_name(
             '`engine` must not be "sparse" inside jit, vmap or grad, or with a mesh: '
             "it loops on the host."
         )
-    if traced and name == "windowed":
+    if traced and name in ("windowed", "numpy"):
         raise ValueError(
             '`engine` must be "matrix" or "recompute" inside jit, vmap or grad; got '
-            '"windowed", which loops on the host. Or call `agglomerate` outside, and '
+            f'"{name}", which loops on the host. Or call `agglomerate` outside, and '
             "`replay` on its tree inside."
         )
     bounded = host is None or host.has_screen
@@ -115,7 +115,7 @@ def numbers_needed(
     replayed = num_points * (10 * state + pair) + extra
     # Which of the lower bounds are exact takes a byte each.
     pairs = num_points**2 + (num_points**2 // 8 if solves else 0)
-    return replayed + pairs if engine == "matrix" else replayed
+    return replayed if engine == "recompute" else replayed + pairs
 
 
 def fits(engine: str, num_points: int, state: int, pair: int, itemsize: int) -> bool:

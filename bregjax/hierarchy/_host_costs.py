@@ -3,18 +3,76 @@
 import jax
 import numpy as np
 
-from bregjax._evaluation import check_leaves, smoothed_statistics, working_copy
+from bregjax._checks import works_in_double
+from bregjax._evaluation import (
+    build_leaves,
+    check_leaves,
+    smoothed_statistics,
+    working_copy,
+)
 from bregjax._problem import Problem
 from bregjax._typing import PyTree
-from bregjax.clusters import HostModel
+from bregjax.clusters import ClusterModel, HostModel
+from bregjax.clusters._closed_host import ClosedHost
 from bregjax.clusters._host_model import rows_of
+from bregjax.clusters._seen_host import SeenHost
+from bregjax.clusters._seen_models import ObservedModel
+from bregjax.hierarchy._kinks import search_model
 
-__all__ = ["host_leaves", "host_of", "nodes_along", "settled_costs"]
+__all__ = ["host_leaves", "host_of", "nodes_along", "settled_costs", "small_host"]
+
+
+# Up to so many points trees are made by NumPy, if that takes less than so many
+# nanoseconds: about what compiling an engine takes.
+_FEW_POINTS, _WORTH_COMPILING = 1000, 1.5e9
 
 
 def host_of(problem: Problem) -> HostModel | None:
     """The cluster model on the host, where its costs are solved for."""
     return problem.family.cluster_model().host()
+
+
+def small_host(problem: Problem, engine: str) -> HostModel | None:
+    """The cluster model by NumPy, where that spares compiling; else None.
+
+    Args:
+        problem: In the precision of the work.
+        engine: "auto", for which the work must be small, or a name.
+
+    Raises:
+        ValueError: If the engine "numpy" is asked for and can't do it.
+    """
+    if host_of(problem) is not None:
+        if engine == "numpy":
+            raise ValueError(
+                '`engine` must not be "numpy" where costs are solved for; take '
+                '"matrix", which loops on the host, too.'
+            )
+        return None
+    few = engine == "auto" and problem.num_points <= _FEW_POINTS
+    if not few and engine != "numpy":
+        return None
+    model = problem.family.cluster_model()
+    if not (model.telescopes and works_in_double(problem)):
+        if few:
+            return None
+        raise ValueError(
+            '`engine` must not be "numpy" for costs that are scaled, or on a device; '
+            'take "auto".'
+        )
+    host = _closed_host(model)
+    if few:
+        leaves = jax.eval_shape(build_leaves, problem)[1]
+        if host.nanoseconds(leaves) > _WORTH_COMPILING:
+            return None
+    return host
+
+
+def _closed_host(model: ClusterModel) -> HostModel:
+    if isinstance(model, ObservedModel):
+        product = ClosedHost(model.product)
+        return SeenHost(model.columns, np.asarray(model.weights), product)
+    return ClosedHost(model, search_model(model))
 
 
 def host_leaves(

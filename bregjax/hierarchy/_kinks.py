@@ -8,6 +8,7 @@ import numpy as np
 from bregjax._evaluation import build_leaves
 from bregjax._geometry import FunctionGeometry
 from bregjax._problem import Problem
+from bregjax._programs import program
 from bregjax.clusters import BregmanModel, ClusterModel
 from bregjax.convex import ConvexFunction
 from bregjax.convex._plain import PlainFunction, by_gradients, straight
@@ -43,7 +44,7 @@ def check_kinks(tree: Dendrogram, problem: Problem) -> None:
     )
 
 
-_straight = jax.jit(straight)
+_straight = program(straight)
 
 
 def search_model(model: ClusterModel) -> ClusterModel:

@@ -31,6 +31,7 @@ from bregjax.hierarchy._host_costs import (
     host_of,
     nodes_along,
     settled_costs,
+    small_host,
 )
 from bregjax.hierarchy._kinks import check_kinks, search_model
 from bregjax.hierarchy._searches import drowned, found_children, search_tree
@@ -97,6 +98,9 @@ def agglomerate_eagerly(
     with working(problem) as copy:
         full = padded(copy)
         host = None if mesh is not None else host_of(problem)
+        small = small_host(copy, engine) if mesh is None else None
+        if small is not None:
+            host, engine = small, "numpy"
         name = _choose(engine, full, host)
         counts = name == "windowed" or host is not None
         bar = progress_shown(m - 1, unit="merge", shown=progress and counts)
@@ -139,7 +143,7 @@ def _compiled(
         screen = host.screen(leaves)
     model = search_model(model)
     if name != "windowed":
-        children, costs, noise = search_tree(model, leaves, np.int32(m), name)
+        children, costs, noise = search_tree(model, leaves, np.int32(m), engine=name)
         if name != "matrix" or not drowned(np.asarray(costs)[: m - 1], float(noise)):
             return children, costs, AgglomerationInfo(name)
         name = "windowed"  # which compares costs that do not cancel

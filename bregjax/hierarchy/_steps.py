@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_under_jit
+from bregjax._programs import program
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import ClusterModel, Merges
 from bregjax.hierarchy._blocks import map_rows
@@ -50,7 +51,7 @@ def costs_to_clusters(model: ClusterModel, points: PyTree, clusters: PyTree) -> 
     return found[0] if len(found) == 1 else jnp.concatenate(found)[:count]
 
 
-@jax.jit
+@program
 def _mapped_costs(model: ClusterModel, points: PyTree, clusters: PyTree) -> Array:
     def costs(point: PyTree) -> Array:
         return model.merge_cost(clusters, jax.tree.map(lambda leaf: leaf[None], point))
@@ -59,7 +60,7 @@ def _mapped_costs(model: ClusterModel, points: PyTree, clusters: PyTree) -> Arra
     return map_rows(costs, points, count * model.pair_size(take(points, slice(1))))
 
 
-@jax.jit
+@program
 def _pooled_along(
     model: ClusterModel, merges: Merges, leaves: PyTree, nodes: Array | np.ndarray
 ) -> PyTree:
@@ -68,12 +69,12 @@ def _pooled_along(
     return jax.tree.map(lambda leaf: leaf[nodes], states)
 
 
-@jax.jit
+@program
 def cost(model: ClusterModel, a: PyTree, b: PyTree, union: PyTree) -> Array:
     """Merge costs Δ of clusters, given their settled unions."""
     return model.cost(a, b, union)
 
 
-@jax.jit
+@program
 def _pooled(model: ClusterModel, a: PyTree, b: PyTree) -> PyTree:
     return model.pool(a, b)

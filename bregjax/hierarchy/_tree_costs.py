@@ -16,6 +16,7 @@ from bregjax._evaluation import (
     working,
 )
 from bregjax._problem import Problem, check_problem
+from bregjax._programs import program
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import Array, DataLike, PyTree
 from bregjax.clusters import ClusterModel, HostModel, Merges
@@ -207,22 +208,22 @@ def node_states(
     return jax.tree.map(keep_leaves, leaves, settled)
 
 
-@jax.jit
+@program
 def _parts_and_unions(merges: Merges, nodes: PyTree) -> tuple[PyTree, PyTree, PyTree]:
     return *merges.parts(nodes), take(nodes, merges.unions)
 
 
-@jax.jit
+@program
 def _joined(leaves: PyTree, unions: PyTree) -> PyTree:
     join = lambda *parts: jnp.concatenate(parts)
     return jax.tree.map(join, leaves, unions)
 
 
-@jax.jit
+@program
 def leaves_and_codes(problem: Problem):
     """The cluster model, the states of the leaves and their result codes."""
     model, leaves = build_leaves(problem)
     return model, leaves, model.result(leaves)
 
 
-_jitted_costs = jax.jit(replay_costs)
+_jitted_costs = program(replay_costs)

@@ -59,7 +59,7 @@ def merge_cached(
     index = _filled(slots, _size_class(store, len(slots)))
     states = _taken(store.states, index)
     count = len(slots)
-    found = search_tree(store.model, states, np.int32(count), "matrix")
+    found = search_tree(store.model, states, np.int32(count), engine="matrix")
     children, costs = (np.asarray(values)[: count - 1] for values in found[:2])
     return None if drowned(costs, float(found[2])) else (children, costs)
 

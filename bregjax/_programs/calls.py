@@ -1,0 +1,131 @@
+"""Functions that are compiled where they have much to do, and run by NumPy elsewhere.
+
+Compiling takes a second or more, once for each shape; tracing takes some hundredths.
+The jaxpr of a trace says how much there is to do: where NumPy does it in less time than
+the compiler would need, NumPy does it. Which of the two it is follows from shapes
+alone, so that the same call gives the same digits whenever it is made.
+"""
+
+import functools
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from bregjax._programs.elementwise import Unknown
+from bregjax._programs.translate import Routine
+from bregjax._typing import PyTree
+
+__all__ = ["Program", "program"]
+
+# Nanoseconds of NumPy's that are worth compiling for.
+_MOST = 2e8
+# Routines that are kept, a shape each.
+_KEPT = 256
+
+
+class Program:
+    """A pure function of pytrees that chooses how it runs; see `program`."""
+
+    def __init__(self, function: Callable[..., PyTree], most: float) -> None:
+        """Wrap a function; nothing is traced yet."""
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.most = most
+        self._compiled: dict[Any, Callable[..., PyTree]] = {}
+        self._routines: dict[Any, tuple[Routine, Any] | None] = {}
+
+    def __call__(self, *args: PyTree, **static: Hashable) -> PyTree:
+        """Call the function; what is given by keyword is static."""
+        leaves = jax.tree.leaves(args)
+        traced = any(isinstance(leaf, Tracer) for leaf in leaves)
+        if jax.config.jax_enable_x64 and not traced:
+            found = self._routine(args, static)
+            if found is not None and found[0].nanoseconds <= self.most:
+                return _run(*found, leaves)
+        return self._jitted(**static)(*args)
+
+    def nanoseconds(self, *args: PyTree, **static: Hashable) -> float:
+        """About how long a run by NumPy takes; infinity, if there can be none.
+
+        Args:
+            *args: Values, or `jax.ShapeDtypeStruct` in their place.
+            **static: As in a call.
+        """
+        found = self._routine(args, static)
+        return np.inf if found is None else found[0].nanoseconds
+
+    def _routine(
+        self, args: PyTree, static: dict[str, Hashable]
+    ) -> tuple[Routine, Any] | None:
+        """The routine for arguments of such shapes, and the structure of its result."""
+        leaves, structure = jax.tree.flatten(args)
+        key = (structure, tuple(map(_form, leaves)), tuple(static.items()))
+        if key not in self._routines:
+            if len(self._routines) >= _KEPT:
+                self._routines.clear()
+            self._routines[key] = self._translated(args, static)
+        return self._routines[key]
+
+    def _jitted(self, **static: Hashable) -> Callable[..., PyTree]:
+        key = tuple(static.items())
+        if key not in self._compiled:
+            self._compiled[key] = jax.jit(functools.partial(self.function, **static))
+        return self._compiled[key]
+
+    def _translated(
+        self, args: PyTree, static: dict[str, Hashable]
+    ) -> tuple[Routine, Any] | None:
+        # A trace of the compiled function is kept for it, if it comes to that.
+        function = self._jitted(**static)
+        closed, out = jax.make_jaxpr(function, return_shape=True)(*args)
+        try:
+            return Routine(closed), jax.tree.structure(out)
+        except Unknown:
+            return None
+
+
+def program(function: Callable[..., PyTree], *, most: float = _MOST) -> Program:
+    """Return the function, to be compiled or run by NumPy, whichever takes less time.
+
+    By NumPy, if all values are known, the work is in float64, every primitive has a
+    form there, and the run is thought to be shorter than `most`. Then the results are
+    NumPy arrays, else JAX's.
+
+    Args:
+        function: Pure, of pytrees; arguments by keyword are static.
+        most: Nanoseconds.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> norm = program(lambda x: jnp.sqrt(jnp.sum(x**2)))
+        >>> with jax.enable_x64(True):
+        ...     print(type(norm(np.array([3.0, 4.0]))).__name__)
+        ...     print(type(norm(np.ones(10**9 // 4))).__name__)
+        float64
+        ArrayImpl
+    """
+    return Program(function, most)
+
+
+def _form(leaf: Any) -> Any:
+    """Shape and type of an operand."""
+    try:
+        return leaf.shape, leaf.dtype
+    except AttributeError:
+        return type(leaf)
+
+
+def _run(routine: Routine, structure: Any, leaves: list[Any]) -> PyTree:
+    operands = [np.asarray(leaf) for leaf in leaves]
+    with np.errstate(all="ignore"):
+        found = routine(operands)
+    return jax.tree.unflatten(structure, [_own(value) for value in found])
+
+
+def _own(value: Any) -> np.ndarray:
+    """Return an array that is not a part of another."""
+    value = np.asarray(value)
+    return value if value.base is None and value.flags.writeable else np.array(value)

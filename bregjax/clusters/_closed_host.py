@@ -1,0 +1,119 @@
+"""The host model of clusters whose costs have a closed form."""
+
+import jax
+import numpy as np
+from typing_extensions import override
+
+from bregjax._programs import Program, program
+from bregjax._typing import PyTree
+from bregjax.clusters._base import ClusterModel
+from bregjax.clusters._host_model import HostModel, rows_of
+
+__all__ = ["ClosedHost"]
+
+# Pairs that are looked at together: each size is traced anew.
+_SIZES = (1, 64, 2048)
+# Nanoseconds that a merge takes beside its costs.
+_MERGE = 3e5
+
+
+class ClosedHost(HostModel):
+    """A model of closed forms, called for many clusters at a time from outside.
+
+    Its functions are programs, so that on a few clusters nothing is compiled.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> with jax.enable_x64(True):
+        ...     host = ClosedHost(bj.SphericalGaussian().cluster_model())
+        ...     states = host.leaves(np.array([[0.0], [2.0], [3.0]]), np.ones(3))
+        ...     a, b = rows_of(states, slice(0, 2)), rows_of(states, slice(1, 3))
+        ...     print(host.search_costs(a, b)[0])
+        [1.   0.25]
+    """
+
+    def __init__(self, model: ClusterModel, search: ClusterModel | None = None) -> None:
+        """Wrap a model.
+
+        Args:
+            model: The cluster model.
+            search: What pairs are compared by; the same, if None.
+        """
+        self.model = model
+        self._search = model if search is None else search
+
+    @override
+    def leaves(self, statistics: PyTree, weights: np.ndarray) -> PyTree:
+        return jax.tree.map(np.asarray, _leaves(self.model, statistics, weights))
+
+    @override
+    def pool(self, a: PyTree, b: PyTree) -> PyTree:
+        return _by_size(_pool, self.model, a, b)
+
+    @override
+    def settle(self, state: PyTree) -> PyTree:
+        return _by_size(_settle, self.model, state)
+
+    @override
+    def result(self, state: PyTree) -> np.ndarray:
+        return _by_size(_result, self.model, state)
+
+    @override
+    def merge_costs(self, a: PyTree, b: PyTree, union: PyTree) -> np.ndarray:
+        return _by_size(_cost, self.model, a, b, union)
+
+    @override
+    def search_costs(self, a: PyTree, b: PyTree) -> tuple[np.ndarray, PyTree]:
+        return _by_size(_cost_and_union, self._search, a, b)
+
+    @override
+    def nanoseconds(self, leaves: PyTree) -> float:
+        few, many = (
+            _cost_and_union.nanoseconds(self._search, *[_shapes(leaves, size)] * 2)
+            for size in _SIZES[1:]
+        )
+        m = jax.tree.leaves(leaves)[0].shape[0]
+        return m**2 / 2 * many / _SIZES[-1] + m * (few + _MERGE)
+
+    @override
+    def noise(self, state: PyTree) -> np.ndarray:
+        return _by_size(_noise, self.model, state)
+
+
+def _shapes(leaves: PyTree, size: int) -> PyTree:
+    """The shapes of so many states."""
+    shape = lambda leaf: jax.ShapeDtypeStruct((size, *leaf.shape[1:]), leaf.dtype)
+    return jax.tree.map(shape, leaves)
+
+
+def _by_size(function: Program, model: ClusterModel, *states: PyTree) -> PyTree:
+    """Call a program of states `[p]`, filled up to one of a few sizes."""
+    count = len(jax.tree.leaves(states)[0])
+    if not count:
+        shapes = jax.eval_shape(function.function, model, *states)
+        return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+    size = min([size for size in _SIZES if size >= count], default=_SIZES[-1])
+    parts = []
+    for start in range(0, count, size):
+        stop = min(start + size, count)
+        fill = np.minimum(np.arange(start, start + size), stop - 1)
+        rows = states if size == count else rows_of(states, fill)
+        found = jax.tree.map(np.asarray, function(model, *rows))
+        parts.append(rows_of(found, slice(stop - start)))
+    if len(parts) == 1:
+        return parts[0]
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+
+_leaves = program(lambda model, *args: model.leaves(*args))
+_pool = program(lambda model, *states: model.pool(*states))
+_settle = program(lambda model, state: model.settle(state))
+_result = program(lambda model, state: model.result(state))
+_cost = program(lambda model, *states: model.cost(*states))
+_noise = program(lambda model, state: model.cross_noise(state))
+
+
+@program
+def _cost_and_union(model: ClusterModel, a: PyTree, b: PyTree) -> PyTree:
+    union = model.union(a, b)
+    return model.cost(a, b, union), union
