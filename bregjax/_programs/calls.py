@@ -20,8 +20,8 @@ from bregjax._typing import PyTree
 
 __all__ = ["Program", "program"]
 
-# Nanoseconds of NumPy's that are worth compiling for.
-_MOST = 2e8
+# Nanoseconds that compiling takes, about: of the smallest program, and of each step.
+_COMPILING, _STEP = 1e8, 1.5e6
 # Routines that are kept, a shape each.
 _KEPT = 256
 
@@ -29,11 +29,10 @@ _KEPT = 256
 class Program:
     """A pure function of pytrees that chooses how it runs; see `program`."""
 
-    def __init__(self, function: Callable[..., PyTree], most: float) -> None:
+    def __init__(self, function: Callable[..., PyTree]) -> None:
         """Wrap a function; nothing is traced yet."""
         functools.update_wrapper(self, function)
         self.function = function
-        self.most = most
         self._compiled: dict[Any, Callable[..., PyTree]] = {}
         self._routines: dict[Any, tuple[Routine, Any] | None] = {}
 
@@ -43,19 +42,19 @@ class Program:
         traced = any(isinstance(leaf, Tracer) for leaf in leaves)
         if jax.config.jax_enable_x64 and not traced:
             found = self._routine(args, static)
-            if found is not None and found[0].nanoseconds <= self.most:
+            if found is not None and is_quick(found[0]):
                 return _run(*found, leaves)
         return self._jitted(**static)(*args)
 
-    def nanoseconds(self, *args: PyTree, **static: Hashable) -> float:
-        """About how long a run by NumPy takes; infinity, if there can be none.
+    def routine(self, *args: PyTree, **static: Hashable) -> Routine | None:
+        """What NumPy would run; None, if it can't.
 
         Args:
             *args: Values, or `jax.ShapeDtypeStruct` in their place.
             **static: As in a call.
         """
         found = self._routine(args, static)
-        return np.inf if found is None else found[0].nanoseconds
+        return None if found is None else found[0]
 
     def _routine(
         self, args: PyTree, static: dict[str, Hashable]
@@ -87,16 +86,15 @@ class Program:
             return None
 
 
-def program(function: Callable[..., PyTree], *, most: float = _MOST) -> Program:
+def program(function: Callable[..., PyTree]) -> Program:
     """Return the function, to be compiled or run by NumPy, whichever takes less time.
 
     By NumPy, if all values are known, the work is in float64, every primitive has a
-    form there, and the run is thought to be shorter than `most`. Then the results are
-    NumPy arrays, else JAX's.
+    form there, and the run is quick beside compiling. Then the results are NumPy
+    arrays, else JAX's.
 
     Args:
         function: Pure, of pytrees; arguments by keyword are static.
-        most: Nanoseconds.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -107,7 +105,17 @@ def program(function: Callable[..., PyTree], *, most: float = _MOST) -> Program:
         float64
         ArrayImpl
     """
-    return Program(function, most)
+    return Program(function)
+
+
+def is_quick(routine: Routine) -> bool:
+    """Whether NumPy runs a routine in less time than it would take to compile it."""
+    return routine.nanoseconds <= compiling(routine.size)
+
+
+def compiling(size: int) -> float:
+    """About how many nanoseconds it takes to compile so many steps."""
+    return _COMPILING + _STEP * size
 
 
 def _form(leaf: Any) -> Any:

@@ -82,6 +82,24 @@ def _platform(eqn: Any) -> Run:
     raise Unknown("platform_index without a branch for CPUs")
 
 
+def _in_total_order(compare: Run) -> Callable[[Any], Run]:
+    """Compare numbers in the order that has −0 before 0, and NaN after all others."""
+
+    def build(eqn: Any) -> Run:
+        if not np.issubdtype(eqn.invars[0].aval.dtype, np.floating):
+            return compare
+        return lambda a, b: compare(_rank(a), _rank(b))
+
+    return build
+
+
+def _rank(x: np.ndarray) -> np.ndarray:
+    """Whole numbers in the total order of floating ones."""
+    x = np.asarray(x)
+    bits = x.view(f"i{x.dtype.itemsize}")
+    return np.where(bits < 0, ~bits ^ np.iinfo(bits.dtype).min, bits)
+
+
 def _reinterpreted(eqn: Any) -> Run:
     old, dtype = eqn.invars[0].aval.dtype, np.dtype(eqn.params["new_dtype"])
     if old.itemsize != dtype.itemsize:
@@ -206,8 +224,12 @@ BUILDERS: dict[str, Callable[[Any], Run]] = {
     "bitcast_convert_type": _reinterpreted,
     "convert_element_type": _converted,
     "div": _quotient,
+    "eq_to": _in_total_order(np.equal),
     "integer_pow": _integer_pow,
+    "le_to": _in_total_order(np.less_equal),
+    "lt_to": _in_total_order(np.less),
     "reduce_precision": _reduced_precision,
+    "optimization_barrier": _always(lambda *operands: operands),
     "platform_index": _platform,
     "round": _rounded,
     "select_n": _select,

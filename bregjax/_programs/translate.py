@@ -54,6 +54,7 @@ class Routine:
 
     Attributes:
         nanoseconds: About how long a run takes.
+        size: How many steps it has, those of inner routines counted once.
 
     Examples:
         >>> routine = Routine(jax.make_jaxpr(lambda x: x @ x + 1)(np.ones(3)))
@@ -68,6 +69,7 @@ class Routine:
             Unknown: If a primitive has no form in NumPy here.
         """
         self.nanoseconds = 0.0
+        self.size = 0
         self._steps: list[tuple[Run, tuple[int, ...], tuple[int, ...] | int, Any]] = []
         self._start: list[Any] = []
         self._constant: set[int] = set()
@@ -123,9 +125,9 @@ class Routine:
                 slot_of.update(zip(eqn.outvars, outputs, strict=True))
                 continue
             if name in _CONTROL:
-                run, nanoseconds = _CONTROL[name](eqn)
+                run, nanoseconds, size = _CONTROL[name](eqn)
             elif name in _BUILDERS:
-                run, nanoseconds = _BUILDERS[name](eqn), _CALL
+                run, nanoseconds, size = _BUILDERS[name](eqn), _CALL, 1
             else:
                 raise Unknown(name)
             numbers = sum(_size(atom.aval) for atom in (*eqn.invars, *eqn.outvars))
@@ -139,6 +141,7 @@ class Routine:
                 self._fold(run, sources, targets)
                 continue
             self.nanoseconds += nanoseconds + _NUMBER * numbers
+            self.size += size
             self._steps.append((run, sources, targets, ()))
 
     def _inline(self, eqn: Any, sources: tuple[int, ...]) -> list[int]:
@@ -188,7 +191,11 @@ def _size(aval: Any) -> int:
     return math.prod(aval.shape)
 
 
-def _while(eqn: Any) -> tuple[Run, float]:
+# What runs an equation, about how many nanoseconds it takes, and how many steps it has.
+_Control = tuple[Run, float, int]
+
+
+def _while(eqn: Any) -> _Control:
     params = eqn.params
     goes_on, body = Routine(params["cond_jaxpr"]), Routine(params["body_jaxpr"])
     first, second = params["cond_nconsts"], params["body_nconsts"]
@@ -206,7 +213,8 @@ def _while(eqn: Any) -> tuple[Run, float]:
             )
         return state
 
-    return run, _TURNS * (goes_on.nanoseconds + body.nanoseconds)
+    nanoseconds = _TURNS * (goes_on.nanoseconds + body.nanoseconds)
+    return run, nanoseconds, goes_on.size + body.size
 
 
 def _chosen(going: np.ndarray, new: Any, old: Any) -> Any:
@@ -215,7 +223,7 @@ def _chosen(going: np.ndarray, new: Any, old: Any) -> Any:
     return np.where(going, new, old)
 
 
-def _scan(eqn: Any) -> tuple[Run, float]:
+def _scan(eqn: Any) -> _Control:
     params = eqn.params
     body, length = Routine(params["jaxpr"]), params["length"]
     consts, carry = params["num_consts"], params["num_carry"]
@@ -235,20 +243,21 @@ def _scan(eqn: Any) -> tuple[Run, float]:
                 out[k] = part
         return [*state, *outs]
 
-    return run, length * (body.nanoseconds + _CALL)
+    return run, length * (body.nanoseconds + _CALL), body.size
 
 
-def _cond(eqn: Any) -> tuple[Run, float]:
+def _cond(eqn: Any) -> _Control:
     branches = [Routine(branch) for branch in eqn.params["branches"]]
     last = len(branches) - 1
 
     def run(index: Any, *operands: Any) -> list[Any]:
         return branches[min(max(int(index), 0), last)](operands)
 
-    return run, max(branch.nanoseconds for branch in branches)
+    longest = max(branch.nanoseconds for branch in branches)
+    return run, longest, sum(branch.size for branch in branches)
 
 
-def _reduce(eqn: Any) -> tuple[Run, float]:
+def _reduce(eqn: Any) -> _Control:
     """Reductions by a function of one's own: a tree of its calls along one axis."""
     axes = eqn.params["dimensions"]
     if len(axes) != 1:
@@ -268,10 +277,10 @@ def _reduce(eqn: Any) -> tuple[Run, float]:
         return found
 
     turns = eqn.invars[0].aval.shape[axis]
-    return run, turns * one_by_one.nanoseconds * 2
+    return run, turns * (one_by_one.nanoseconds + _CALL), one_by_one.size
 
 
-def _linear_solve(eqn: Any) -> tuple[Run, float]:
+def _linear_solve(eqn: Any) -> _Control:
     """The solver of a system that has rules of its own for derivatives."""
     lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
     solve = Routine(jaxprs.solve)
@@ -282,10 +291,10 @@ def _linear_solve(eqn: Any) -> tuple[Run, float]:
     def run(*operands: Any) -> list[Any]:
         return solve([*operands[own], *operands[right:]])
 
-    return run, solve.nanoseconds
+    return run, solve.nanoseconds, solve.size
 
 
-_CONTROL: dict[str, Callable[[Any], tuple[Run, float]]] = {
+_CONTROL: dict[str, Callable[[Any], _Control]] = {
     "cond": _cond,
     "custom_linear_solve": _linear_solve,
     "reduce": _reduce,

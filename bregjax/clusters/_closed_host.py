@@ -4,7 +4,7 @@ import jax
 import numpy as np
 from typing_extensions import override
 
-from bregjax._programs import Program, program
+from bregjax._programs import Program, compiling, program
 from bregjax._typing import PyTree
 from bregjax.clusters._base import ClusterModel
 from bregjax.clusters._host_model import HostModel, rows_of
@@ -13,8 +13,9 @@ __all__ = ["ClosedHost"]
 
 # Pairs that are looked at together: each size is traced anew.
 _SIZES = (1, 64, 2048)
-# Nanoseconds that a merge takes beside its costs.
-_MERGE = 3e5
+# Nanoseconds that a merge takes beside its costs, and that compiling an engine takes
+# beside the costs that it computes in two places.
+_MERGE, _ENGINE = 3e5, 8e8
 
 
 class ClosedHost(HostModel):
@@ -42,6 +43,11 @@ class ClosedHost(HostModel):
         self.model = model
         self._search = model if search is None else search
 
+    @property
+    @override
+    def telescopes(self) -> bool:
+        return self._search.telescopes
+
     @override
     def leaves(self, statistics: PyTree, weights: np.ndarray) -> PyTree:
         return jax.tree.map(np.asarray, _leaves(self.model, statistics, weights))
@@ -67,13 +73,18 @@ class ClosedHost(HostModel):
         return _by_size(_cost_and_union, self._search, a, b)
 
     @override
-    def nanoseconds(self, leaves: PyTree) -> float:
-        few, many = (
-            _cost_and_union.nanoseconds(self._search, *[_shapes(leaves, size)] * 2)
+    def is_quick(self, leaves: PyTree) -> bool:
+        routines = [
+            _cost_and_union.routine(self._search, *[_shapes(leaves, size)] * 2)
             for size in _SIZES[1:]
-        )
+        ]
+        if None in routines:
+            return False
+        few, many = routines
         m = jax.tree.leaves(leaves)[0].shape[0]
-        return m**2 / 2 * many / _SIZES[-1] + m * (few + _MERGE)
+        pairs = m**2 / 2 * many.nanoseconds / _SIZES[-1]
+        merges = m * (few.nanoseconds + _MERGE)
+        return pairs + merges <= _ENGINE + 2 * compiling(few.size)
 
     @override
     def noise(self, state: PyTree) -> np.ndarray:
@@ -116,4 +127,6 @@ _noise = program(lambda model, state: model.cross_noise(state))
 @program
 def _cost_and_union(model: ClusterModel, a: PyTree, b: PyTree) -> PyTree:
     union = model.union(a, b)
+    if type(model).search_cost is not ClusterModel.search_cost:
+        return model.search_cost(a, b), union
     return model.cost(a, b, union), union

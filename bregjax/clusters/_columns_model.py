@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from typing_extensions import override
 
+from bregjax._programs import program
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
@@ -169,7 +170,7 @@ class ColumnsModel(ClusterModel):
         return jax.vmap(in_column, axes, out_axes)(self.params, *states)
 
 
-@jax.jit
+@program
 def _unsolved_leaves(
     family: Potential, statistics: PyTree, weights: Array
 ) -> NaturalState:

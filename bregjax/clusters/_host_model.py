@@ -32,6 +32,11 @@ class HostModel(abc.ABC):
         """Whether `ClusterModel.screen` has bounds that are cheaper than costs."""
         return False
 
+    @property
+    def telescopes(self) -> bool:
+        """See `ClusterModel.telescopes`: whether costs of others bound a cost."""
+        return True
+
     @abc.abstractmethod
     def leaves(self, statistics: PyTree, weights: np.ndarray) -> PyTree:
         """Settled states `[m]` of points; see `ClusterModel.leaves`."""
@@ -65,14 +70,14 @@ class HostModel(abc.ABC):
         """Bounds as of `ClusterModel.screen`; None where these would have to solve."""
         del leaves
 
-    def nanoseconds(self, leaves: PyTree) -> float:
-        """About how long a tree takes by NumPy; infinity where it has to be compiled.
+    def is_quick(self, leaves: PyTree) -> bool:
+        """Whether a tree is made sooner by this model than an engine is compiled.
 
         Args:
             leaves: States `[m, ...]`, or their shapes.
         """
         del leaves
-        return np.inf
+        return False
 
     def noise(self, state: PyTree) -> np.ndarray:
         """The most rounding that each cluster adds to its costs, in nats, `[k]`."""

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from typing_extensions import override
 
+from bregjax._programs import program
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
@@ -196,7 +197,7 @@ class NaturalModel(ClusterModel):
         return TableScreen(conjugate_table(psi, start, means, knots.natural, known))
 
 
-@jax.jit
+@program
 def _unsolved_leaves(
     family: Potential, statistics: PyTree, weights: Array
 ) -> NaturalState:

@@ -58,8 +58,8 @@ class SeenHost(HostModel):
         return costs, SeenState(a.weight + b.weight, a.seen + b.seen, inner)
 
     @override
-    def nanoseconds(self, leaves: SeenState) -> float:
-        return self._product.nanoseconds(leaves.inner)
+    def is_quick(self, leaves: SeenState) -> bool:
+        return self._product.is_quick(leaves.inner)
 
     @override
     def noise(self, state: SeenState) -> np.ndarray:

@@ -245,6 +245,8 @@ class _Run:
         slack = 4 * (noise + noise[low] + noise[high])
         slack += _ROUNDINGS * np.finfo(float).eps * (row_a + row_b + cost)
         bound = np.maximum(np.maximum(row_a, row_b) - cost, (row_a + row_b - cost) / 2)
+        if not self.host.telescopes:
+            bound = np.zeros_like(bound)
         bound = np.where(there, np.maximum(bound - slack, 0), np.inf)
         noise[low] = self.host.noise(union)[0]
         self._bound[low], self._bound[:, low] = bound, bound

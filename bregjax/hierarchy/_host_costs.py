@@ -22,9 +22,8 @@ from bregjax.hierarchy._kinks import search_model
 __all__ = ["host_leaves", "host_of", "nodes_along", "settled_costs", "small_host"]
 
 
-# Up to so many points trees are made by NumPy, if that takes less than so many
-# nanoseconds: about what compiling an engine takes.
-_FEW_POINTS, _WORTH_COMPILING = 1000, 1.5e9
+# Up to so many points trees are made by NumPy, if that is quick.
+_FEW_POINTS = 1000
 
 
 def host_of(problem: Problem) -> HostModel | None:
@@ -52,18 +51,14 @@ def small_host(problem: Problem, engine: str) -> HostModel | None:
     few = engine == "auto" and problem.num_points <= _FEW_POINTS
     if not few and engine != "numpy":
         return None
-    model = problem.family.cluster_model()
-    if not (model.telescopes and works_in_double(problem)):
+    if not works_in_double(problem):
         if few:
             return None
-        raise ValueError(
-            '`engine` must not be "numpy" for costs that are scaled, or on a device; '
-            'take "auto".'
-        )
-    host = _closed_host(model)
+        raise ValueError('`engine` must not be "numpy" on a device; take "auto".')
+    host = _closed_host(problem.family.cluster_model())
     if few:
         leaves = jax.eval_shape(build_leaves, problem)[1]
-        if host.nanoseconds(leaves) > _WORTH_COMPILING:
+        if not host.is_quick(leaves):
             return None
     return host
 

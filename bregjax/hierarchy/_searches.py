@@ -1,10 +1,11 @@
 """Run the engines that are pure functions; tell whether rounding decided a tree."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax._programs import program
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import ClusterModel
 from bregjax.hierarchy._engines import PURE_ENGINES
@@ -18,7 +19,7 @@ __all__ = ["drowned", "found_children", "noise_of", "search_tree"]
 _NOISES = 2**10
 
 
-@program
+@functools.partial(jax.jit, static_argnames="engine")
 def search_tree(
     model: ClusterModel, leaves: PyTree, num_points: Array, *, engine: str
 ) -> tuple[Array, Array, Array]:

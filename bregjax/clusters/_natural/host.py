@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
+from bregjax._programs import program
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.clusters._host_model import HostModel, rows_of
@@ -308,14 +309,14 @@ def _unsolved(weight: np.ndarray, mean: np.ndarray, start: np.ndarray) -> HostSt
     return _state(weight, mean, start, unknown, code)
 
 
-@jax.jit
+@program
 def _table(family: Potential, means: Array, natural: Array, known: Array):
     """The table of ψ* from the solutions at its knots."""
     start = flat_init(family, means.dtype)
     return conjugate_table(flat_psi(family), start, means, natural, known)
 
 
-@jax.jit
+@program
 def _dual_costs(
     family: Potential,
     params: PyTree,

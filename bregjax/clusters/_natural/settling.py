@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete, known_values
+from bregjax._programs import program
 from bregjax._typing import Array, PyTree
 from bregjax.clusters._natural.solving import Solver, carefully, with_params
 from bregjax.clusters._natural.state import NaturalState, flat_init, flat_psi
@@ -106,7 +107,7 @@ def _by_host(family: Potential, params: PyTree, means: Array, starts: Array):
     return natural, typed(found.value), jnp.asarray(found.result)
 
 
-@jax.jit
+@program
 def _residuals(
     family: Potential,
     params: PyTree,
@@ -158,7 +159,7 @@ def _by_mean(function: Callable[..., Array]) -> Callable[..., Array]:
     of the shared arrays and vectors `[p, n]`.
     """
 
-    @jax.jit
+    @program
     def of_many(
         family: Potential,
         params: PyTree,
@@ -179,10 +180,10 @@ _scalar_products = _by_mean(scalar.inverse_product)
 _matrix_free_products = _by_mean(lbfgs.inverse_product)
 _filled_products = _by_mean(dense.filled_product)
 _filled_solves = _by_mean(dense.filled_solve)
-_gauged = jax.jit(jax.vmap(dense.gauge, (0, None)))
+_gauged = program(jax.vmap(dense.gauge, (0, None)))
 
 
-@jax.jit
+@program
 def _overcomplete(family: Potential, params: PyTree) -> Array:
     """Directions of θ in which ψ is affine, whatever the parameters of ψ."""
     psi = flat_psi(with_params(family, jax.tree.map(lambda leaf: leaf[0], params)))

@@ -30,6 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from bregjax._programs import program
 from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.clusters._natural.state import flat_init, flat_psi
@@ -304,7 +305,7 @@ def _slices(count: int, size: int) -> list[slice]:
     return [slice(k, min(k + size, count)) for k in range(0, count, size)]
 
 
-@jax.jit
+@program
 def _coupled_share(family: Potential, points: Array) -> Array:
     """The relative difference of ∇²ψ v and diag(∇²ψ) v, the most at points `[k, n]`.
 
@@ -326,14 +327,14 @@ def _coupled_share(family: Potential, points: Array) -> Array:
     return jnp.max(jax.vmap(share)(points))
 
 
-@jax.jit
+@program
 def _hessians(family: Potential, points: Array) -> Array:
     """∇²ψ at points `[k, n]`, `[k, n, n]`; inf in place of NaN, outside of dom ψ."""
     hessians = jax.vmap(jax.jacfwd(jax.grad(flat_psi(family))))(points)
     return jnp.where(jnp.isnan(hessians), jnp.inf, hessians)
 
 
-@functools.partial(jax.jit, static_argnames="structure")
+@program
 def _advanced(
     family: Potential,
     params: PyTree,
