@@ -37,12 +37,32 @@ def is_concrete(tree: PyTree) -> bool:
     return not any(isinstance(leaf, Tracer) for leaf in leaves)
 
 
+# Up to so many rows and numbers a GPU has nothing to gain, and compiling for it takes
+# longer.
+_FEW_ROWS, _FEW_NUMBERS = 1000, 2**16
+
+
 def works_in_double(tree: PyTree) -> bool:
     """Whether costs of a pytree of arguments are in float64 whatever the caller's mode.
 
-    Where they are not, the caller's mode decides.
+    Known values are, on a CPU, and of small problems, which are worked on there
+    whatever the device. Where they are not, the caller's mode decides.
     """
-    return is_concrete(tree) and jax.default_backend() == "cpu"
+    return is_concrete(tree) and (_platform() == "cpu" or _is_small(tree))
+
+
+def _platform() -> str:
+    """Where computations go."""
+    device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
+    if device is None:
+        return jax.default_backend()
+    return getattr(device, "platform", device)
+
+
+def _is_small(tree: PyTree) -> bool:
+    leaves = jax.tree.leaves(tree)
+    rows = max((np.shape(leaf)[0] for leaf in leaves if np.ndim(leaf)), default=0)
+    return rows <= _FEW_ROWS and sum(map(np.size, leaves)) <= _FEW_NUMBERS
 
 
 @contextlib.contextmanager

@@ -10,7 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax._checks import float_array, is_concrete, known_values, works_in_double
+from bregjax._checks import (
+    float_array,
+    is_concrete,
+    known_values,
+    on_host,
+    works_in_double,
+)
 from bregjax._columns import in_blocks, sparse_codes
 from bregjax._inputs import range_fault
 from bregjax._problem import Problem, unchecked
@@ -52,7 +58,7 @@ def working(tree: Tree) -> Iterator[Tree]:
         if is_concrete(tree):
             stack.enter_context(known_values())
         if works_in_double(tree):
-            stack.enter_context(jax.enable_x64(True))
+            stack.enter_context(on_host())
         yield working_copy(tree)
 
 

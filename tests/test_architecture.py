@@ -21,7 +21,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A module imports only from rows above its own, or from its own package.
 ROWS = [
     {"_typing"},
-    {"_result", "_pytree", "_progress"},
+    {"_result", "_pytree", "_progress", "_programs"},
     {"_sparse_rows", "_column_parameters"},
     {"_inputs"},
     {"_checks", "_frames", "_mixtures", "_numerics"},

@@ -130,7 +130,9 @@ def _run(routine: Routine, structure: Any, leaves: list[Any]) -> PyTree:
     operands = [np.asarray(leaf) for leaf in leaves]
     with np.errstate(all="ignore"):
         found = routine(operands)
-    return jax.tree.unflatten(structure, [_own(value) for value in found])
+    given = set(map(id, operands))
+    own = [np.array(value) if id(value) in given else _own(value) for value in found]
+    return jax.tree.unflatten(structure, own)
 
 
 def _own(value: Any) -> np.ndarray:

@@ -146,6 +146,13 @@ def _clamped(low: np.ndarray, x: np.ndarray, high: np.ndarray) -> np.ndarray:
     return np.minimum(np.maximum(x, low), high)
 
 
+def _logical_shift(x: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Move bits to the right, zeros behind them."""
+    x = np.asarray(x)
+    whole = np.dtype(f"u{x.dtype.itemsize}")
+    return np.right_shift(x.view(whole), np.asarray(count).view(whole)).view(x.dtype)
+
+
 BUILDERS: dict[str, Callable[[Any], Run]] = {
     **{
         name: _always(function)
@@ -191,6 +198,9 @@ BUILDERS: dict[str, Callable[[Any], Run]] = {
             "pow": np.power,
             "rem": np.fmod,
             "rsqrt": lambda x: 1 / np.sqrt(x),
+            "shift_left": np.left_shift,
+            "shift_right_arithmetic": np.right_shift,
+            "shift_right_logical": _logical_shift,
             "sign": np.sign,
             "sin": np.sin,
             "sinh": np.sinh,

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax._checks import is_concrete, works_in_double
+from bregjax._checks import is_concrete, on_host, works_in_double
+from bregjax._programs import program
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import BregmanModel, ClusterModel
@@ -178,11 +179,11 @@ def average_cost(
     arguments = family, rows, smoothing, weights
     if not works_in_double(arguments):
         return _average_cost(*arguments)
-    with jax.enable_x64(True):
+    with on_host():
         return np.asarray(_average_cost(*arguments))  # pyright: ignore[reportReturnType]
 
 
-@jax.jit
+@program
 def _average_cost(
     family: Any, rows: Array, smoothing: StatisticMap | None, weights: Array
 ) -> Array:

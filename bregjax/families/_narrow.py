@@ -9,12 +9,12 @@ s √(eps / 64) = 1.9e-9.
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import values_behind, works_in_double
 from bregjax._geometry import PrecisionError
+from bregjax._programs import program
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import Moments
 from bregjax.smoothing import StatisticMap
@@ -118,7 +118,7 @@ def _bandwidths(
     )
 
 
-@jax.jit
+@program
 def _least_pivots(
     rows: Array, smoothing: StatisticMap, weights: Array | np.ndarray
 ) -> Array:

@@ -1,0 +1,274 @@
+"""Programs by NumPy give what compiled ones do, primitive by primitive."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cluster_states import CLOSED
+from family_cases import FAMILIES
+from jax import lax
+
+from bregjax._evaluation import build_leaves
+from bregjax._problem import Problem
+from bregjax._programs import program
+from bregjax._programs.calls import is_quick
+from bregjax._programs.translate import Routine
+from bregjax.hierarchy._search import take
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(3, 4))
+ODD = np.array([0.0, -0.0, 1.0, -1.5, 2.5, 0.5, np.inf, -np.inf, np.nan, 1e-300, 1e300])
+POSITIVE = np.array([0.1, 0.5, 1.0, 2.5, 30.0])
+COUNTS = np.array([-7, -2, 0, 3, 8])
+MATRICES = np.eye(3) * 2 + np.einsum("kij,klj->kil", *[rng.normal(size=(2, 3, 3))] * 2)
+
+UNARY = [
+    jnp.abs, jnp.ceil, jnp.floor, jnp.sign, jnp.exp, jnp.exp2, jnp.expm1, jnp.log,
+    jnp.log1p, jnp.sqrt, jnp.square, jnp.sin, jnp.cos, jnp.tan, jnp.tanh, jnp.sinh,
+    jnp.cosh, jnp.arcsin, jnp.arccos, jnp.arctan, jnp.arcsinh, jnp.arccosh,
+    jnp.arctanh, jnp.cbrt, jnp.isfinite, jnp.negative, lax.rsqrt, lax.round,
+    jnp.round, lax.erf, lax.erfc, lax.logistic, lax.bessel_i0e, lax.bessel_i1e,
+    lambda x: x**3, lambda x: x**4, lambda x: x**-2, lambda x: x**7,
+    lambda x: lax.reduce_precision(x, 11, 25), lambda x: lax.clamp(-1.0, x, 2.0),
+    lambda x: x.astype(jnp.float32), lambda x: jnp.nextafter(x, jnp.inf),
+    lambda x: lax.bitcast_convert_type(x, jnp.int64), lax.stop_gradient,
+]  # fmt: skip
+BINARY = [
+    jnp.add, jnp.subtract, jnp.multiply, jnp.divide, jnp.maximum, jnp.minimum,
+    jnp.arctan2, lax.rem, jnp.power, jnp.equal, jnp.less, jnp.greater_equal,
+]  # fmt: skip
+ON_POSITIVE = [
+    lax.lgamma, lax.digamma, lambda x: lax.polygamma(jnp.ones_like(x), x),
+    lambda x: lax.igamma(x, 1.5 * x), lambda x: lax.igammac(x, 1.5 * x),
+    lambda x: lax.betainc(x, x + 1, 0.3 * jnp.ones_like(x)),
+    lambda x: lax.zeta(x + 1.5, x), lambda x: lax.erf_inv(x / 40),
+]  # fmt: skip
+
+
+def agree(function, *args, rtol=1e-13, **options):
+    """Hold a function by NumPy against its compiled form."""
+    with jax.enable_x64(True):
+        args = jax.tree.map(np.asarray, args)
+        routine = Routine(jax.make_jaxpr(function)(*args))
+        with np.errstate(all="ignore"):
+            got = routine([np.array(leaf) for leaf in jax.tree.leaves(args)])
+        expected = jax.tree.leaves(jax.jit(function)(*args))
+    for mine, right in zip(got, expected, strict=True):
+        assert np.asarray(mine).dtype == right.dtype
+        assert np.shape(mine) == right.shape
+        np.testing.assert_allclose(mine, right, rtol=rtol, **options)
+
+
+@pytest.mark.parametrize("function", UNARY)
+def test_functions_of_one_number(function):
+    agree(function, ODD[:-2])
+    agree(function, np.array([1e-3, 0.7, 1e3]))
+
+
+@pytest.mark.parametrize("function", BINARY)
+def test_functions_of_two_numbers(function):
+    agree(function, ODD[:-2, None], ODD[None, :-2])
+
+
+@pytest.mark.parametrize("function", ON_POSITIVE)
+def test_special_functions(function):
+    agree(function, POSITIVE, rtol=1e-10)
+
+
+@pytest.mark.parametrize("function", [lax.div, lax.rem, lax.bitwise_and, lax.max])
+def test_whole_numbers(function):
+    agree(function, *np.broadcast_arrays(COUNTS[:, None], [-3, -1, 2, 5, 7]))
+    agree(lambda x: (x >> 1, lax.shift_right_logical(x, 3), x << 2), COUNTS)
+
+
+def test_bits_of_signed_zeros_and_order_of_nan():
+    order = lambda x: jnp.searchsorted(jnp.sort(x), x)
+    agree(order, ODD)
+    got = program(lambda x: 1 / lax.round(x))
+    with jax.enable_x64(True):
+        assert got(np.array([-0.2]))[0] == -np.inf
+
+
+SHAPES = [
+    lambda x: x[:, None] + jnp.zeros((3, 2, 4)),
+    lambda x: x.reshape(2, 6).T,
+    lambda x: x[::2, 1:3],
+    lambda x: x[::-1, ::-1],
+    lambda x: jnp.concatenate([x, x[:1]]),
+    lambda x: jnp.stack([x, 2 * x], axis=1),
+    lambda x: jnp.split(x, [1, 3], axis=1),
+    lambda x: jnp.pad(x, ((1, 2), (0, 1)), constant_values=7.0),
+    lambda x: lax.pad(x, 0.0, ((0, 1, 2), (1, 0, 0))),
+    lambda x: jnp.sum(x, axis=0) + jnp.prod(x),
+    lambda x: jnp.argmax(x, axis=1) + jnp.argmin(x),
+    lambda x: jnp.max(x, axis=(0, 1)) * jnp.any(x > 1, axis=0) * jnp.all(x < 3),
+    lambda x: (
+        jnp.cumsum(x, axis=1),
+        lax.cumprod(x, 0),
+        lax.cummax(x, 1, reverse=True),
+    ),
+    lambda x: lax.cumlogsumexp(x, 1),
+    lambda x: jnp.sort(x, axis=0),
+    lambda x: lax.sort([jnp.floor(x), x, -x], dimension=1, num_keys=2),
+    lambda x: jnp.argsort(-x, axis=1),
+    lambda x: jnp.einsum("ij,kj->ik", x, x),
+    lambda x: jnp.einsum("ij,ij->i", x, x),
+    lambda x: jnp.einsum("ij,ik->ijk", x, x),
+    lambda x: jnp.tensordot(x, x, ([0, 1], [0, 1])),
+    lambda x: lax.dynamic_slice(x, (2, 3), (2, 2)),
+    lambda x: lax.dynamic_update_slice(x, jnp.ones((2, 2)), (-1, 3)),
+    lambda x: jnp.where(x > 0, x, 0).at[1].set(3.0),
+    lambda x: lax.select_n(jnp.int32(jnp.arange(4) % 3), *(k * x[0] for k in range(3))),
+]
+
+
+@pytest.mark.parametrize("function", SHAPES)
+def test_shapes_and_reductions(function):
+    agree(function, X)
+
+
+INDEX = np.array([2, 0, 5, -1])
+INDEXING = [
+    lambda x, i: x[i],
+    lambda x, i: x[:, i],
+    lambda x, i: x[i, i],
+    lambda x, i: x.at[i].get(mode="fill"),
+    lambda x, i: x.at[i].get(mode="fill", fill_value=3.0),
+    lambda x, i: x.at[i].get(mode="clip"),
+    lambda x, i: jnp.take_along_axis(x, jnp.abs(i[None, :]) % 4, axis=1),
+    lambda x, i: jax.vmap(lambda row, k: row[k])(x, jnp.abs(i[:3])),
+    lambda x, i: jax.vmap(lambda row, k: lax.dynamic_slice(row, (k,), (2,)))(x, i[:3]),
+    lambda x, i: x.at[i].add(jnp.ones((4, 4))),
+    lambda x, i: x.at[:, i].add(2.0, mode="drop"),
+    lambda x, i: x.at[i % 3, 0].max(jnp.arange(4.0)),
+    lambda x, i: x.at[i % 3].min(0.0),
+    lambda x, i: x.at[jnp.arange(3), i[:3]].multiply(2.0),
+    lambda x, i: x.at[i].set(5.0, mode="clip"),
+    lambda x, i: jax.vmap(lambda row, k: row.at[k].add(1.0))(x, i[:3]),
+    lambda x, i: jax.ops.segment_sum(x[0], i % 3, num_segments=3),
+]
+
+
+@pytest.mark.parametrize("function", INDEXING)
+def test_indexing(function):
+    agree(function, X, INDEX)
+
+
+def _triangular(left, lower, transposed, unit):
+    return lambda a, b: lax.linalg.triangular_solve(
+        a, b, left_side=left, lower=lower, transpose_a=transposed, unit_diagonal=unit
+    )
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("transposed", [True, False])
+def test_triangular_solves(left, lower, transposed):
+    b = rng.normal(size=(2, 3, 2)) if left else rng.normal(size=(2, 2, 3))
+    for unit in (False, True):
+        agree(_triangular(left, lower, transposed, unit), MATRICES, b, rtol=1e-12)
+
+
+def test_factorisations():
+    agree(jnp.linalg.cholesky, MATRICES)
+    bad = np.stack([MATRICES[0], -MATRICES[0], MATRICES[1]])
+    agree(jnp.linalg.cholesky, bad)
+    agree(lambda x: jnp.linalg.eigh(x)[0], MATRICES)
+    agree(lambda x: jnp.abs(jnp.linalg.qr(x)[1]), MATRICES, rtol=1e-12)
+
+
+def _half_until_small(x):
+    return lax.while_loop(lambda s: s[0] > 1, lambda s: (s[0] / 2, s[1] + 1), (x, 0))
+
+
+def _both(a, b):
+    return a[0] + b[0], a[1] * b[1]
+
+
+CONTROL = [
+    lambda x: _half_until_small(x[0]),
+    lambda x: jax.vmap(_half_until_small)(x),
+    lambda x: lax.fori_loop(0, 5, lambda k, s: s + k * x, x),
+    lambda x: lax.scan(lambda s, row: (s + row, s * row), 1.0, x),
+    lambda x: lax.scan(lambda s, row: (s - row, s), x[0], x, reverse=True),
+    lambda x: lax.cond(x[0] > 3, jnp.sin, jnp.cos, x),
+    lambda x: lax.switch(jnp.int32(x[1]), [jnp.sin, jnp.cos, jnp.exp], x),
+    lambda x: jax.vmap(lambda t: lax.cond(t > 3, jnp.sin, jnp.cos, t))(x),
+    lambda x: lax.map(lambda t: jnp.where(t > 3, t, -t), x),
+    lambda x: jax.grad(lambda t: jnp.sum(jax.nn.logsumexp(t) ** 2))(x),
+    lambda x: jax.checkpoint(jnp.tanh)(x),
+    lambda x: jax.nn.softplus(x),
+    lambda x: lax.reduce((x, x), (0.0, 1.0), _both, (0,)),
+    lambda x: lax.optimization_barrier((x, 2 * x)),
+    lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos),
+]
+
+
+@pytest.mark.parametrize("function", CONTROL)
+def test_control(function):
+    agree(function, np.array([5.0, 1.0, 40.0, 0.2]))
+
+
+def test_solves_with_rules_of_their_own():
+    matrix = np.asarray(MATRICES[0])
+    solve = lambda b: lax.custom_linear_solve(
+        lambda v: matrix @ v, b, lambda _, r: jnp.linalg.solve(matrix, r)
+    )
+    with jax.enable_x64(True):
+        expected = np.linalg.solve(matrix, np.ones(3))
+        np.testing.assert_allclose(program(solve)(np.ones(3)), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_costs_of_families(name):
+    case = FAMILIES[name]
+    rows = case.data(rng, 9)
+    rows = np.array(["a", "b", "c"])[rows.astype(int)] if name == "categories" else rows
+    problem = Problem(rows, family=case.make())
+    model = problem.family.cluster_model()
+    if model.solves:
+        pytest.skip("its costs are solved for by programs of their own")
+
+    def costs(problem):
+        model, leaves = build_leaves(problem)
+        union = model.union(take(leaves, slice(8)), take(leaves, slice(1, 9)))
+        cross = model.cross_cost(leaves, leaves)
+        return leaves, union, cross, model.result(leaves)
+
+    agree(costs, problem, rtol=1e-9, atol=1e-12)
+
+
+def test_what_numpy_runs_and_what_is_compiled():
+    calls = []
+
+    @program
+    def total(x, *, scale):
+        calls.append(x.shape)
+        return {"sum": scale * jnp.sum(x), "x": x}
+
+    small = np.ones(10)
+    with jax.enable_x64(True):
+        found = total(small, scale=2.0)
+        assert total(small + 1, scale=2.0)["sum"] == 40.0
+        assert total.routine(small, scale=2.0) is total.routine(small + 1, scale=2.0)
+        much = total.routine(jax.ShapeDtypeStruct((10**9,), "f4"), scale=2.0)
+        assert not is_quick(much)
+    assert isinstance(found["sum"], np.ndarray)
+    assert found["sum"] == 20.0
+    assert not np.shares_memory(found["x"], small)
+    found["x"][:] = 0  # results are the caller's own
+    assert small.sum() == 10
+    assert calls.count((10,)) == 1
+    # Outside of float64, and where values are traced, JAX does it.
+    assert isinstance(total(np.float32(small), scale=2.0)["sum"], jax.Array)
+    assert jax.jit(lambda x: total(x, scale=1.0)["sum"])(small) == 10
+
+
+def test_what_has_no_form_in_numpy_is_compiled():
+    @program
+    def convolved(x):
+        return lax.conv(x[None, None], x[None, None, :2], (1,), "VALID")
+
+    with jax.enable_x64(True):
+        assert convolved.routine(POSITIVE) is None
+        assert isinstance(convolved(POSITIVE), jax.Array)
