@@ -219,12 +219,10 @@ def test_solves_with_rules_of_their_own():
         np.testing.assert_allclose(program(solve)(np.ones(3)), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", CLOSED)
+@pytest.mark.parametrize("name", [name for name in CLOSED if name != "categories"])
 def test_costs_of_families(name):
     case = FAMILIES[name]
-    rows = case.data(rng, 9)
-    rows = np.array(["a", "b", "c"])[rows.astype(int)] if name == "categories" else rows
-    problem = Problem(rows, family=case.make())
+    problem = Problem(case.data(rng, 9), family=case.make())
     model = problem.family.cluster_model()
     if model.solves:
         pytest.skip("its costs are solved for by programs of their own")
@@ -252,6 +250,7 @@ def test_what_numpy_runs_and_what_is_compiled():
         assert total(small + 1, scale=2.0)["sum"] == 40.0
         assert total.routine(small, scale=2.0) is total.routine(small + 1, scale=2.0)
         much = total.routine(jax.ShapeDtypeStruct((10**9,), "f4"), scale=2.0)
+        assert much is not None
         assert not is_quick(much)
     assert isinstance(found["sum"], np.ndarray)
     assert found["sum"] == 20.0

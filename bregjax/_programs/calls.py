@@ -40,7 +40,8 @@ class Program:
         """Call the function; what is given by keyword is static."""
         leaves = jax.tree.leaves(args)
         traced = any(isinstance(leaf, Tracer) for leaf in leaves)
-        if jax.config.jax_enable_x64 and not traced:
+        in_double = jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
+        if in_double and not traced:
             found = self._routine(args, static)
             if found is not None and is_quick(found[0]):
                 return _run(*found, leaves)

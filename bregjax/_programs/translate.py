@@ -91,7 +91,7 @@ class Routine:
             slots[slot] = operand
         for run, sources, targets, done in self._steps:
             found = run(*[slots[k] for k in sources])
-            if type(targets) is int:
+            if isinstance(targets, int):
                 slots[targets] = found
             else:
                 for slot, part in zip(targets, found, strict=True):
@@ -112,7 +112,8 @@ class Routine:
 
     def _slot(self, atom: Any, slot_of: dict[Any, int]) -> int:
         if isinstance(atom, jec.Literal):
-            return self._known(np.asarray(atom.val, atom.aval.dtype)[()])
+            aval: Any = atom.aval
+            return self._known(np.asarray(atom.val, aval.dtype)[()])
         return slot_of[atom]
 
     def _add(self, jaxpr: Any, slot_of: dict[Any, int]) -> None:

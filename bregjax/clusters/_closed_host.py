@@ -74,13 +74,12 @@ class ClosedHost(HostModel):
 
     @override
     def is_quick(self, leaves: PyTree) -> bool:
-        routines = [
+        few, many = (
             _cost_and_union.routine(self._search, *[_shapes(leaves, size)] * 2)
             for size in _SIZES[1:]
-        ]
-        if None in routines:
+        )
+        if few is None or many is None:
             return False
-        few, many = routines
         m = jax.tree.leaves(leaves)[0].shape[0]
         pairs = m**2 / 2 * many.nanoseconds / _SIZES[-1]
         merges = m * (few.nanoseconds + _MERGE)
