@@ -11,6 +11,7 @@ from bregjax._comparisons import ColumnCost, Comparison, Explanation
 from bregjax._evaluation import working
 from bregjax._inputs import is_missing
 from bregjax._problem import Problem, check_problem
+from bregjax._programs import program
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import Array, DataLike
 from bregjax.clusters._averages import averages
@@ -312,7 +313,7 @@ def _costs(
     ]
 
 
-@jax.jit
+@program
 def _statistics(
     problem: Problem, blocks: list[FamilyBlock], maps: list[StatisticMap | None]
 ) -> tuple[BlockStatistics, ...]:
@@ -325,7 +326,7 @@ def _statistics(
     )
 
 
-@jax.jit
+@program
 def _closed_costs(
     blocks: list[FamilyBlock], statistics: list[BlockStatistics], members: Array
 ) -> list[Array]:
@@ -367,7 +368,7 @@ def _solved_costs(
     return host.costs_by_column(first, second, union).reshape(count, -1)
 
 
-_averages_by_cell = jax.jit(averages_by_cell)
+_averages_by_cell = program(averages_by_cell)
 
 
 # What stands for a column where two sets of rows share none, and costs are scaled.

@@ -17,6 +17,7 @@ from bregjax._evaluation import evaluate, padded_if_sparse
 from bregjax._mixtures import log_total
 from bregjax._new_rows import new_rows
 from bregjax._problem import Problem, check_problem
+from bregjax._programs import program
 from bregjax._typing import Array, DataLike, TableLike
 from bregjax.hierarchy import Dendrogram, replay
 from bregjax.hierarchy._blocks import map_rows
@@ -360,7 +361,7 @@ def _log_likelihood_without(
     return log_total(log_weights + terms) - log_total(log_weights)
 
 
-@jax.jit
+@program
 def _log_likelihood_of_others(
     problem: Problem, clusters: Clusters, labels: Array, rests: Clusters, there: Array
 ) -> Array:

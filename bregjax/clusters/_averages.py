@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from bregjax._programs import program
 from bregjax._typing import Array, PyTree
 from bregjax.clusters._base import ClusterModel
 from bregjax.clusters._moments import CenteredStatistics, average
@@ -21,7 +22,7 @@ def leaves_of_averages(
     return model.leaves(*averages(statistics, weights))
 
 
-@jax.jit
+@program
 def averages(statistics: PyTree, weights: Array) -> tuple[PyTree, Array]:
     """Averages `[k, ...]` of statistics `[m, ...]`, and the weights `[k]`."""
     total = jnp.sum(weights, axis=1)

@@ -19,6 +19,7 @@ from bregjax.hierarchy._host_costs import (
     host_of,
     nodes_along,
     settled_costs,
+    small_host,
 )
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy._sparse.costs import sparse_costs_along
@@ -62,7 +63,8 @@ def comparisons(problem: Problem) -> tuple[TreeOf, PairsOf]:
     """How costs are computed and pairs are compared for a problem of known values."""
     if isinstance(problem.x, SparseRows):
         return _by_entries(problem)
-    return _compiled(problem) if host_of(problem) is None else _on_host(problem)
+    host = host_of(problem) or small_host(problem, "auto")
+    return _compiled(problem) if host is None else _on_host(host, problem)
 
 
 def _compiled(problem: Problem) -> tuple[TreeOf, PairsOf]:
@@ -116,9 +118,8 @@ def _swept_pairs(
         yield CoexistingPairs(first[counts], second[counts], limit[counts], cost)
 
 
-def _on_host(problem: Problem) -> tuple[TreeOf, PairsOf]:
-    """By solves from the host: of all pairs, or of those that a table leaves."""
-    host: Any = host_of(problem)
+def _on_host(host: Any, problem: Problem) -> tuple[TreeOf, PairsOf]:
+    """From the host: of all pairs, or of those that a table leaves."""
     leaves = host_leaves(host, problem)
     screen = host.screen(leaves)
 

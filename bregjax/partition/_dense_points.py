@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from bregjax._evaluation import smoothed_statistics
 from bregjax._problem import Problem
+from bregjax._programs import program
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import ClusterModel
@@ -80,7 +81,7 @@ class DensePoints(Points):
         return np.asarray(costs, np.float64)
 
 
-@jax.jit
+@program
 def _costs(points: DensePoints, states: PyTree) -> Array:
     """Costs of points under clusters, a block of points at a time."""
     model, count = points.model, len(points.weights)
@@ -91,7 +92,7 @@ def _costs(points: DensePoints, states: PyTree) -> Array:
     return jax.lax.map(costs, jnp.asarray(rows)).reshape(blocks * size, -1)[:count]
 
 
-@jax.jit
+@program
 def _search_costs(points: DensePoints, cluster: PyTree) -> Array:
     """Costs as engines search with them, which suffice where costs are chances."""
     model = points.model
@@ -100,11 +101,11 @@ def _search_costs(points: DensePoints, cluster: PyTree) -> Array:
     return map_rows(cost, points.leaves, size)
 
 
-@jax.jit
+@program
 def _compiled_leaves(model: ClusterModel, statistics: PyTree, weights: Array) -> PyTree:
     return model.leaves(statistics, weights)
 
 
-@jax.jit
+@program
 def _compiled_unions(model: ClusterModel, statistics: PyTree, weights: Array) -> PyTree:
     return model.unions(statistics, weights)

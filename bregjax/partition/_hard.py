@@ -1,6 +1,5 @@
 """Bregman hard clustering: Lloyd's iterations under the costs of any cluster model."""
 
-import functools
 from dataclasses import dataclass
 from typing import SupportsIndex
 
@@ -12,6 +11,7 @@ from bregjax._checks import check_count
 from bregjax._evaluation import working
 from bregjax._new_rows import new_rows
 from bregjax._problem import Problem
+from bregjax._programs import program
 from bregjax._progress import progress_shown
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
@@ -254,14 +254,14 @@ class _Partition:
         return cls(jnp.asarray(labels), states, costs, value)
 
 
-@functools.partial(jax.jit, static_argnames="num_clusters")
+@program
 def _members(weights: Array, labels: Array, *, num_clusters: int) -> Array:
     """The weight of each point in each cluster, `[k, p]`."""
     own = labels[None] == jnp.arange(num_clusters)[:, None]
     return jnp.where(own, weights[None], 0)
 
 
-@jax.jit
+@program
 def _value(weights: Array, labels: Array, costs: Array) -> Array:
     return jnp.sum(jnp.where(weights > 0, _own(costs, labels), 0))
 
@@ -271,14 +271,14 @@ def _own(costs: Array, labels: Array) -> Array:
     return jnp.take_along_axis(costs, labels[:, None], axis=1)[:, 0]
 
 
-@jax.jit
+@program
 def _cheapest(costs: Array) -> Array:
     """The first cluster of least cost for each point, `[p]`."""
     known = jnp.where(jnp.isnan(costs), jnp.inf, costs)
     return jnp.argmin(known, axis=1).astype(jnp.int32)
 
 
-@jax.jit
+@program
 def _reassigned(weights: Array, costs: Array, labels: Array) -> tuple[Array, Array]:
     """Each point where it costs least, no cluster empty; and how many points moved."""
     there = weights > 0
@@ -302,7 +302,7 @@ def _reassigned(weights: Array, costs: Array, labels: Array) -> tuple[Array, Arr
     return new, jnp.sum(there & (new != labels))
 
 
-@functools.partial(jax.jit, static_argnames="num_clusters")
+@program
 def _sums(
     weights: Array, labels: Array, costs: Array, *, num_clusters: int
 ) -> tuple[Array, Array]:

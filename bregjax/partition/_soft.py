@@ -11,6 +11,7 @@ from bregjax._checks import check_count
 from bregjax._evaluation import working
 from bregjax._mixtures import log_total, shares_of
 from bregjax._problem import Problem
+from bregjax._programs import program
 from bregjax._progress import progress_shown
 from bregjax._pytree import register_pytree
 from bregjax._result import Result
@@ -293,7 +294,7 @@ class _Mixture:
         return cls(weights, states, responsibilities, value)
 
 
-@jax.jit
+@program
 def _members(
     weights: Array, smoothed_weights: Array, shares: Array
 ) -> tuple[Array, Array, Array]:
@@ -307,7 +308,7 @@ def _members(
     return jnp.sum(weights[:, None] * shares, axis=0), members.T, there
 
 
-@jax.jit
+@program
 def _kept(states: PyTree, before: PyTree, there: Array) -> PyTree:
     """The states, but those before of clusters that are not there."""
 
@@ -318,7 +319,7 @@ def _kept(states: PyTree, before: PyTree, there: Array) -> PyTree:
     return jax.tree.map(choose, states, before)
 
 
-@jax.jit
+@program
 def _responsibilities(weights: Array, costs: Array, sums: Array) -> tuple[Array, Array]:
     """Responsibilities `[p, k]` of a mixture, and its objective F.
 
