@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from bregjax import __version__
+from bregjax._cli.cache import keep_compiled_programs
 from bregjax._cli.columns import ColumnChoice
 from bregjax._cli.report import FILES, aligned, header, summary, write_files, written
 from bregjax._cli.run import Outcome, Request, cluster_table, notes_on
@@ -37,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0, or 2 after one sentence on stderr.
     """
     options = build_parser().parse_args(argv)
+    keep_compiled_programs()
     try:
         # Messages show whole rows, which may be long.
         with np.printoptions(threshold=8, linewidth=200):

@@ -4,6 +4,7 @@ import argparse
 import csv
 import gzip
 import io
+import os
 import re
 import subprocess
 import sys
@@ -143,6 +144,27 @@ def test_module_runs():
         check=True,
     )
     assert done.stdout == f"{__version__}\n"
+
+
+def test_compiled_programs_are_kept_where_the_system_has_it(tmp_path):
+    script = (
+        "import jax; from bregjax.__main__ import main; "
+        "main(['cluster', 'nothing.csv']); print(jax.config.jax_compilation_cache_dir)"
+    )
+    folder = {"XDG_CACHE_HOME": str(tmp_path)}
+    chosen = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "mine")}
+    for more, expected in ((folder, "bregjax"), (folder | chosen, "mine")):
+        environment = os.environ | more
+        if more is folder:
+            environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=True,
+        )
+        assert done.stdout.strip() == str(tmp_path / expected)
 
 
 # --- tables ------------------------------------------------------------------------

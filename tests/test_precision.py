@@ -70,7 +70,9 @@ def test_float32_gives_the_tree_of_float64(name, count, family, engine):
             labels = equal_rows(problem)
             children, costs, _ = windowed(model, leaves, m, labels=labels)
         else:
-            children, costs, _ = search_tree(model, leaves, np.int32(m), "matrix")
+            children, costs, _ = search_tree(
+                model, leaves, np.int32(m), engine="matrix"
+            )
         children, costs = np.asarray(children)[: m - 1], np.asarray(costs)[: m - 1]
     found = certify(problem, children)
     # Pairs of nearly equal rows cost nothing that float32 could tell apart.

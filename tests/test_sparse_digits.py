@@ -75,7 +75,7 @@ def test_too_many_doubtful_costs_are_refused_or_left_to_other_engines(rng, monke
             agglomerate(rows, family="poisson", engine="sparse")
         problem = Problem(rows, family="poisson")
         tree, info = agglomerate(problem, return_info=True)
-        assert info.engine == "matrix"
+        assert info.engine == "numpy"
         assert certify(problem, tree).holds()
     monkeypatch.setattr(agglomeration, "available_memory", lambda: 2000)
     monkeypatch.setattr(agglomeration, "bytes_needed", lambda _: 0)

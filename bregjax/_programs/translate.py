@@ -57,6 +57,7 @@ class Routine:
         size: How many steps it has, those of inner routines counted once.
 
     Examples:
+        >>> import jax
         >>> routine = Routine(jax.make_jaxpr(lambda x: x @ x + 1)(np.ones(3)))
         >>> float(routine([np.array([1.0, 2.0, 3.0])])[0])
         15.0

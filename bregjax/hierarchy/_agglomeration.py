@@ -99,9 +99,10 @@ def agglomerate(
     (Theorem 4.9); or the same with a convex function of your own in the place of ψ*.
 
     Called eagerly on a CPU it computes in float64 whether or not JAX's 64-bit mode is
-    on, and gives NumPy arrays. Under your own `jit` or `vmap` the precision is yours,
-    values are not checked, and the arrays are JAX's. Compilations go by size classes
-    (eight an octave): other numbers of points in the same class compile nothing.
+    on, and gives NumPy arrays; small problems on a GPU likewise. Under your own `jit`
+    or `vmap` the precision is yours, values are not checked, and the arrays are JAX's.
+    Compilations go by size classes (eight an octave): other numbers of points in the
+    same class compile nothing; nor does "numpy".
 
     Warns where `x` looks like distances or correlations: it takes the data themselves;
     and where rows share no observed column, with their number.
@@ -114,7 +115,12 @@ def agglomerate(
         smoothing: Of data that are no `Problem`; "auto" by default.
         weights: Of data that are no `Problem`.
         missing: Of data that are no `Problem`.
-        engine: "windowed" merges many pairs a round in O(m n) memory, and where costs
+        engine: "numpy" keeps a matrix of lower bounds and compiles nothing: of a few
+            hundred points the tree is there before another engine is compiled, and
+            "auto" takes it where that is so (by the sizes alone; at most 1,000 points;
+            on the CPU, whatever the device). For many small trees of one size take
+            "matrix", which compiles once and is then ten times as fast.
+            "windowed" merges many pairs a round in O(m n) memory, and where costs
             invert so often that this does not pay, and there is room, goes on as
             "matrix" does; "matrix" keeps all costs, O(m²) memory, and works inside
             `jit` too; "recompute" keeps none, O(m³) time; "sparse" goes through the

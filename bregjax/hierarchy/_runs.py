@@ -52,13 +52,13 @@ class AgglomerationInfo:
     Attributes:
         engine: The engine that ran.
         windowed: What it did, if that was "windowed".
-        bounded: What "matrix" did, where costs were solved for.
+        bounded: What "numpy" did, or "matrix" where costs were solved for.
 
     Examples:
         >>> import bregjax as bj
         >>> _, info = bj.agglomerate([[0.0], [1.0]], family="ward", return_info=True)
         >>> print(info.engine)
-        matrix
+        numpy
     """
 
     engine: str
