@@ -127,7 +127,7 @@ def _sizable(
     before = at_first + xp.cumsum(splits) - splits
     if is_concrete(children):
         _check_sizable(count, least, int(at_first), int(splits.sum()), int(size.max()))
-    undone = xp.sum(before < count)
+    undone = xp.sum(before < xp.minimum(count, at_first + xp.sum(splits)))
     small = xp.concatenate([xp.ones(num_leaves, bool), ~large.any(axis=1)])
     whole = (nodes < len(parent) - undone) | small
     node = _walk.roots_below(parent, whole, num_leaves)

@@ -130,15 +130,13 @@ def children_of(
             forest, where there may be one.
     """
     children = tree.children if isinstance(tree, Dendrogram) else tree
-    is_forest = (
-        isinstance(tree, Dendrogram)
-        and np.ndim(children) == 2
-        and tree.num_trees > 1
-        and tree.num_leaves == num_points
-    )
+    num_trees = 1
+    if isinstance(tree, Dendrogram) and tree.num_leaves == num_points:
+        num_trees = tree.num_trees if np.ndim(children) == 2 else 1
+    is_forest = num_trees > 1
     if is_forest and whole_for is not None:
         raise ValueError(
-            f"`{whole_for}` takes one tree; `tree` is a forest of {tree.num_trees} "
+            f"`{whole_for}` takes one tree; `tree` is a forest of {num_trees} "
             f"trees over {num_points} leaves. Join them first: tree.joined(cost=…), in "
             "the order of their smallest leaves."
         )
