@@ -194,7 +194,8 @@ def test_fewer_clusters_than_trees_are_refused():
         SMALL.cut(7)
 
 
-def test_traced_forests_equal_eager_ones():
+@pytest.mark.parametrize("x64", [False, True])
+def test_traced_forests_equal_eager_ones(x64):
     rng = np.random.default_rng(3)
     trees = [stopped(random_tree(rng, 9), 3) for _ in range(4)]
     as_arrays = lambda *a: jnp.stack([jnp.asarray(x) for x in a])
@@ -216,24 +217,26 @@ def test_traced_forests_equal_eager_ones():
             joined.cut(2),
         )
 
-    found = jax.jit(jax.vmap(run))(batch)
+    with jax.enable_x64(x64), jax.numpy_dtype_promotion("strict"):
+        found = jax.jit(jax.vmap(run))(batch)
     for index, tree in enumerate(trees):
         for traced, eager in zip(found, run(tree), strict=True):
             np.testing.assert_array_equal(traced[index], eager)
 
 
-def test_traced_cuts_of_a_least_size_give_as_many_clusters_as_there_are():
+@pytest.mark.parametrize("x64", [False, True])
+def test_traced_cuts_of_a_least_size_give_as_many_clusters_as_there_are(x64):
     rng = np.random.default_rng(5)
     trees = [stopped(random_tree(rng, 12), 2) for _ in range(8)]
     batch = jax.tree.map(lambda *a: jnp.stack([jnp.asarray(x) for x in a]), *trees)
 
-    @jax.jit
     @jax.vmap
     def run(tree):
         cut = {"num_clusters": 3, "min_size": 3}
         return tree.cut(**cut), tree.cluster_nodes(**cut)
 
-    labels, nodes = run(batch)
+    with jax.enable_x64(x64), jax.numpy_dtype_promotion("strict"):
+        labels, nodes = jax.jit(run)(batch)
     counts = []
     for index, tree in enumerate(trees):
         counts += [k for k in (1, 2, 3) if cut_by_hand(tree, k, 3) is not None][-1:]

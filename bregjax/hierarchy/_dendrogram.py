@@ -201,7 +201,7 @@ class Dendrogram(TreeCuts, TreeExports):
             return self
         roots, m = self.roots, self.num_leaves
         xp = _walk.namespace(children, costs, roots)
-        unions = xp.arange(m + self.num_merges, 2 * m - 2)
+        unions = xp.arange(m + self.num_merges, 2 * m - 2, dtype=np.int32)
         before = xp.concatenate([xp.asarray(roots)[:1], unions])
         pairs = xp.sort(xp.stack([before, xp.asarray(roots)[1:]], axis=1), axis=1)
         added = xp.full(len(roots) - 1, cost, dtype=costs.dtype)
