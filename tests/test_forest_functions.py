@@ -173,14 +173,13 @@ def test_co_clustering_of_forests():
 
 def test_what_takes_one_tree_says_so():
     problem, _, forest = example("poisson")
-    for call in (
-        lambda: bj.certify(problem, forest),
-        lambda: bj.dendrogram_purity(forest, np.arange(M) % 2),
-    ):
-        with pytest.raises(
-            ValueError, match=r"`\w+` takes one tree; .* 3 trees over 9.*tree\.joined"
-        ):
-            call()
+    message = "takes one tree; `tree` is a forest of 3 trees over 9 leaves"
+    with pytest.raises(ValueError, match=f"`certify` {message}.*`agglomerate` makes"):
+        bj.certify(problem, forest)
+    classes = np.arange(M) % 2
+    with pytest.raises(ValueError, match=rf"_purity` {message}. Join.*tree\.joined"):
+        bj.dendrogram_purity(forest, classes)
+    assert 0 < bj.dendrogram_purity(forest.joined(), classes) < 1
     # Children alone do not say how many leaves there are.
     with pytest.raises(ValueError, match=r"8 merges for the 9 rows.*\(6, 2\)"):
         bj.replay(problem, forest.children)

@@ -135,7 +135,8 @@ def certify(
     if not is_concrete((problem, children)):
         raise ValueError("`certify` loops on the host: call it outside jit and vmap.")
     m = problem.num_points
-    children = np.asarray(children_of(tree, m, whole_for="certify"))
+    remedy = "Certify the tree that goes on to one cluster, as `agglomerate` makes it."
+    children = np.asarray(children_of(tree, m, whole_for="certify", remedy=remedy))
     rows = _sampled(2 * m - 2, sample, key)
     with working(problem) as problem:
         tree_of, pairs_of = comparisons(problem)

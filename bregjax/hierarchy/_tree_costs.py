@@ -114,7 +114,11 @@ def _solved_costs(
 
 
 def children_of(
-    tree: Dendrogram | DataLike, num_points: int, *, whole_for: str | None = None
+    tree: Dendrogram | DataLike,
+    num_points: int,
+    *,
+    whole_for: str | None = None,
+    remedy: str = "",
 ) -> Array | np.ndarray:
     """The children of a dendrogram, `[t, 2]`, or children given as such, `[m − 1, 2]`.
 
@@ -124,6 +128,7 @@ def children_of(
         tree: A dendrogram or children.
         num_points: m.
         whole_for: The function that takes no forests, if it takes none.
+        remedy: What to do with one, a sentence.
 
     Raises:
         ValueError: Unless they are the merges of a tree over so many rows, or of a
@@ -137,8 +142,7 @@ def children_of(
     if is_forest and whole_for is not None:
         raise ValueError(
             f"`{whole_for}` takes one tree; `tree` is a forest of {num_trees} "
-            f"trees over {num_points} leaves. Join them first: tree.joined(cost=…), in "
-            "the order of their smallest leaves."
+            f"trees over {num_points} leaves. {remedy}"
         )
     if not is_forest and np.shape(children) != (num_points - 1, 2):
         hint = {
