@@ -12,6 +12,7 @@ from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import Merges
 from bregjax.hierarchy._dendrogram import Dendrogram
+from bregjax.hierarchy._search import take
 from bregjax.hierarchy._steps import settled_along
 
 __all__ = [
@@ -105,10 +106,17 @@ def _cut(children: Array, *, m: int, num_clusters: int) -> tuple[Array, Array]:
     return jnp.asarray(nodes), jnp.asarray(tree.cut(num_clusters=num_clusters))
 
 
-@program
 def _weights(merges: Merges, weights: Array, nodes: Array) -> Array:
     """Sums of the weights of points in some nodes of a tree."""
-    return merges.sum(weights)[nodes]
+    return _taken(_sums(merges, weights), nodes)
+
+
+@program
+def _sums(merges: Merges, weights: Array) -> Array:
+    return merges.sum(weights)
+
+
+_taken = program(take)
 
 
 @program
