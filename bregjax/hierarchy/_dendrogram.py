@@ -1,5 +1,6 @@
 """The tree of an agglomeration: cuts, heights and exports."""
 
+import importlib
 import operator
 import os
 from collections.abc import Sequence
@@ -353,6 +354,32 @@ class Dendrogram:
                 f"{len(names)} names."
             )
         return _export.newick(children, np.asarray(self.heights(heights)), names)
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw the tree: `bregjax.plotting.plot_dendrogram` with the same options.
+
+        Args:
+            ax: matplotlib's axes to draw on; the current ones if None.
+            **options: As `num_clusters`, `max_leaves`, `classes`, `orientation`.
+
+        Returns:
+            The axes.
+
+        Raises:
+            ImportError: If matplotlib isn't installed.
+
+        Examples:
+            >>> tree = Dendrogram.from_linkage([[0, 2, 1.5, 2], [1, 3, 4.0, 3]])
+            >>> print(tree.plot(num_clusters=2).get_ylabel())
+            merge cost (nats)
+        """
+        try:
+            plotting = importlib.import_module("bregjax.plotting")
+        except ImportError as error:
+            raise ImportError(
+                "`plot` needs matplotlib: pip install 'bregjax[plot]'."
+            ) from error
+        return plotting.plot_dendrogram(self, ax, **options)
 
     def _arrays(self) -> tuple[Any, Any]:
         """The children and costs of one tree, as NumPy's unless traced."""

@@ -1,0 +1,128 @@
+"""Where the lines of a tree go: brackets of merges, triangles of collapsed subtrees."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bregjax._typing import ArrayLike
+from bregjax.hierarchy import Dendrogram
+
+__all__ = ["Brackets", "clusters_of_nodes", "cut_level", "top_of"]
+
+
+@dataclass(frozen=True)
+class Brackets:
+    """The lines of a tree, along its leaves and up its heights.
+
+    A drawn tree has n ends: leaves, or subtrees that are collapsed into one.
+
+    Attributes:
+        order: The ends from first to last, `[n]`, by their place in `nodes`.
+        nodes: What node of the whole tree each end is, `[n]`.
+        sizes: The number of leaves of each end, `[n]`.
+        position: Where each end and each merge is along the leaves, `[2n − 1]`.
+        level: How high each is, `[2n − 1]`; a collapsed subtree as high as its merge.
+        children: The parts of each merge that is drawn, `[n − 1, 2]`.
+        bottom: The height of the leaves.
+    """
+
+    order: np.ndarray
+    nodes: np.ndarray
+    sizes: np.ndarray
+    position: np.ndarray
+    level: np.ndarray
+    children: np.ndarray
+    bottom: float
+
+    @property
+    def num_ends(self) -> int:
+        """The number n of leaves and collapsed subtrees."""
+        return len(self.order)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is collapsed."""
+        return bool(np.all(self.sizes == 1))
+
+    def corners(self) -> np.ndarray:
+        """The four corners of each merge's bracket, `[n − 1, 4, 2]`."""
+        left, right = self.children.T
+        tops = self.level[self.num_ends :]
+        along = self.position[np.stack([left, left, right, right], axis=1)]
+        up = np.stack([self.level[left], tops, tops, self.level[right]], axis=1)
+        return np.stack([along, up], axis=-1)
+
+    def triangles(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which ends are collapsed, and their triangles, `[c, 3, 2]`."""
+        places = np.flatnonzero(self.sizes > 1)
+        x, y = self.position[places], self.level[places]
+        bottom = np.full_like(x, self.bottom)
+        along = np.stack([x - 0.36, x, x + 0.36], axis=1)
+        return places, np.stack([along, np.stack([bottom, y, bottom], 1)], axis=-1)
+
+
+def top_of(
+    tree: Dendrogram, heights: np.ndarray, bottom: float, max_leaves: int | None
+) -> Brackets:
+    """The lines of a tree, or of its last merges.
+
+    Args:
+        tree: The tree.
+        heights: Of its merges, `[m − 1]`.
+        bottom: Of its leaves.
+        max_leaves: How many ends are drawn at most.
+    """
+    m = tree.num_leaves
+    count = m if max_leaves is None else min(m, max_leaves)
+    children = np.asarray(tree.children)[m - count :].astype(np.int64)
+    nodes = np.asarray(tree.cluster_nodes(num_clusters=count))
+    # Ends are 0 … n − 1 in the drawn tree, and the last n − 1 merges come after.
+    place = np.arange(2 * m - 1) - 2 * (m - count)
+    place[nodes] = np.arange(count)
+    children = place[children]
+    drawn = Dendrogram(children, heights[m - count :], np.ones(count))
+    order = np.asarray(drawn.leaf_order())
+    position = np.empty(2 * count - 1)
+    position[order] = np.arange(count)
+    for node, (left, right) in enumerate(children.tolist(), start=count):
+        position[node] = (position[left] + position[right]) / 2
+    low = np.concatenate([np.full(m, bottom), heights])[nodes]
+    labels = np.asarray(tree.cut(num_clusters=count))
+    return Brackets(
+        order=order,
+        nodes=nodes,
+        sizes=np.bincount(labels, minlength=count),
+        position=position,
+        level=np.concatenate([low, heights[m - count :]]),
+        children=children,
+        bottom=bottom,
+    )
+
+
+def clusters_of_nodes(tree: Dendrogram, labels: ArrayLike) -> list[Any]:
+    """The cluster that each node is inside of, length 2m − 1; None of those above."""
+    # A merge belongs to a cluster where both its children do.
+    of_node = np.asarray(labels).tolist()
+    for left, right in np.asarray(tree.children).tolist():
+        same = of_node[left] == of_node[right]
+        of_node.append(of_node[left] if same else None)
+    return of_node
+
+
+def cut_level(heights: np.ndarray, num_clusters: int, low: float) -> float | None:
+    """The height between the merges that a cut undoes and those that it keeps.
+
+    Args:
+        heights: As they are drawn, `[m − 1]`.
+        num_clusters: Of the cut.
+        low: The height of the leaves.
+
+    Returns:
+        None if no height parts them: trees may invert.
+    """
+    kept, undone = np.split(heights, [len(heights) + 1 - num_clusters])
+    if not len(undone):
+        return None
+    below, above = max([low, *kept]), min(undone)
+    return (below + above) / 2 if below < above else None
