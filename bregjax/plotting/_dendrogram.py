@@ -20,7 +20,7 @@ from bregjax.plotting._brackets import (
 )
 from bregjax.plotting._canvas import axes_or_current
 from bregjax.plotting._colors import GRAY, Colors, colors_of
-from bregjax.plotting._frame import Frame, Orientation, Scale
+from bregjax.plotting._frame import TreeFrame, Orientation, Scale
 from bregjax.plotting._strips import STRIP, add_legend, classes_and_codes, draw_strip
 from bregjax.plotting._support import draw_support
 from bregjax.plotting._text import check_length, font_size, shortened
@@ -107,7 +107,7 @@ def plot_dendrogram(
     upright = orientation in ("top", "bottom")
     long = float(np.clip(0.12 * ends, 6.4, 8.0))
     size = (long, 3.6) if upright else (4.8, float(np.clip(0.12 * ends, 3.6, 10.0)))
-    frame = Frame.of(axes_or_current(ax, size), orientation)
+    frame = TreeFrame.of(axes_or_current(ax, size), orientation)
     check_length("names", names, m)
     check_length("classes", classes, m)
     check_length("support", support, m - 1, "merges")
@@ -167,7 +167,7 @@ def labels_and_numbers(
 
 
 def draw_tree(
-    frame: Frame,
+    frame: TreeFrame,
     tree: Dendrogram,
     *,
     heights: Heights = "monotone",
@@ -246,7 +246,7 @@ def _node_colors(
 
 
 def _draw_cut(
-    frame: Frame, brackets: Brackets, tops: np.ndarray, num_clusters: int
+    frame: TreeFrame, brackets: Brackets, tops: np.ndarray, num_clusters: int
 ) -> None:
     """A dashed line where the tree is cut, or a dash across each branch that is cut."""
     n = brackets.num_ends
@@ -275,7 +275,7 @@ def _ends(tree: Dendrogram, brackets: Brackets) -> np.ndarray:
 
 
 def _name(
-    frame: Frame,
+    frame: TreeFrame,
     brackets: Brackets,
     names: Sequence[object] | None,
     m: int,

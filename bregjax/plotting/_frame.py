@@ -19,7 +19,7 @@ from matplotlib.transforms import (
 from bregjax.plotting._canvas import bare
 from bregjax.plotting._text import figure_of, points_of
 
-__all__ = ["Frame", "Orientation", "Scale"]
+__all__ = ["TreeFrame", "Orientation", "Scale"]
 
 Orientation = Literal["top", "bottom", "left", "right"]
 """Where the root of a tree is; the leaves are on the other side."""
@@ -29,7 +29,7 @@ Scale = Literal["root", "linear", "log"]
 
 
 @dataclass(frozen=True)
-class Frame:
+class TreeFrame:
     """An axis, and the side on which the root is.
 
     Attributes:
@@ -41,7 +41,7 @@ class Frame:
     root: Orientation
 
     @classmethod
-    def of(cls, ax: Axes, orientation: Orientation) -> "Frame":
+    def of(cls, ax: Axes, orientation: Orientation) -> "TreeFrame":
         """The frame of an axis.
 
         Raises:

@@ -16,7 +16,7 @@ from bregjax.hierarchy._dendrogram import Heights
 from bregjax.plotting._canvas import axes_in, axes_or_new, bare
 from bregjax.plotting._colors import Colors, colors_of
 from bregjax.plotting._dendrogram import draw_tree, labels_and_numbers
-from bregjax.plotting._frame import Frame, Scale
+from bregjax.plotting._frame import TreeFrame, Scale
 from bregjax.plotting._strips import (
     STRIP,
     class_patches,
@@ -139,7 +139,7 @@ def plot_heatmap(
     whole = axes_or_new(ax, _size_of(table, names, kinds))
     gap, top = 3 + STRIP * strips, 1.0 if column_tree is None else 1 - _COLUMN_TREE
     left = axes_in(whole, lambda wide, tall: (0, 0, _TREE * wide, top * tall))
-    beside = Frame.of(left, "left")
+    beside = TreeFrame.of(left, "left")
     colors = colors_of(cluster_colors, len(numbers), "cluster_colors")
     brackets = draw_tree(
         beside,
@@ -174,12 +174,12 @@ def plot_heatmap(
         above = axes_in(
             heatmap, lambda wide, tall: (0, tall, wide, tall * _COLUMN_TREE / top)
         )
-        over = Frame.of(above, "top")
+        over = TreeFrame.of(above, "top")
         place = draw_tree(over, column_tree).order
         bare(above)
         above.set_yticks([])
         above.set_ylabel("")
-    cells, words, norm, extend = _shown(table, standardize)
+    cells, words, norm, extend = _shown(table, standardize=standardize)
     paint = colormaps[color_map or ("RdBu_r" if words else "Blues")].copy()
     paint.set_bad(_MISSING)
     # Where rows are finer than dots their colors are averaged, but never columns'.
@@ -246,7 +246,7 @@ def _check_leaves(argument: str, tree: Dendrogram, count: int, what: str) -> Non
 
 
 def _shown(
-    table: Numbers, standardize: bool | None
+    table: Numbers, *, standardize: bool | None
 ) -> tuple[np.ndarray, str, Normalize, str]:
     """Cells as they are shown, what they are called, their range, and what exceeds it.
 

@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 
 from bregjax.plotting._brackets import Brackets
 from bregjax.plotting._colors import ink_on
-from bregjax.plotting._frame import Frame
+from bregjax.plotting._frame import TreeFrame
 from bregjax.plotting._text import escaped, points_of, shortened, width_of
 
 __all__ = [
@@ -39,7 +39,7 @@ def classes_and_codes(classes: Sequence[Any] | Any) -> tuple[list[Any], np.ndarr
 
 
 def draw_strip(
-    frame: Frame,
+    frame: TreeFrame,
     brackets: Brackets,
     ends: np.ndarray,
     codes: np.ndarray,
@@ -116,7 +116,7 @@ def class_patches(names: Sequence[Any], colors: np.ndarray) -> list[Patch]:
 
 
 def add_legend(
-    frame: Frame, names: Sequence[Any], colors: np.ndarray, title: str | None
+    frame: TreeFrame, names: Sequence[Any], colors: np.ndarray, title: str | None
 ) -> None:
     """Add a legend of classes outside of the tree."""
     patches = class_patches(names, colors)

@@ -4,8 +4,8 @@ import numpy as np
 from matplotlib.collections import LineCollection
 
 from bregjax.plotting._brackets import Brackets
-from bregjax.plotting._frame import Frame
-from bregjax.plotting._text import figure_of, width_of
+from bregjax.plotting._frame import TreeFrame
+from bregjax.plotting._text import figure_of
 
 __all__ = ["draw_support"]
 
@@ -15,7 +15,7 @@ _MOST_TRIED, _MARGIN = 300, 1.5
 
 
 def draw_support(
-    frame: Frame, brackets: Brackets, support: np.ndarray, least: float
+    frame: TreeFrame, brackets: Brackets, support: np.ndarray, least: float
 ) -> None:
     """Write the support of merges beside their stems, the highest merges first.
 
@@ -34,11 +34,12 @@ def draw_support(
     n = brackets.num_ends
     at = np.stack([brackets.position[n:], brackets.level[n:]], axis=1)
     places = _in_points(frame, frame.turned(at))
-    size = np.array([width_of(["100%"], _SIZE), 0.75 * _SIZE])
     for merge in np.argsort(-brackets.level[n:], kind="stable")[:_MOST_TRIED]:
         # The root of the whole tree has all leaves in any tree.
         if merge == n - 2 or not support[merge] >= least:
             continue
+        words = f"{support[merge]:.0%}"
+        size = _SIZE * np.array([0.65 * len(words) + 0.35, 0.75])
         for offset in _offsets(frame, size):
             box = places[merge] + [offset, offset + size]
             apart = (high < box[0] - 0.7) | (low > box[1] + 0.7)
@@ -50,7 +51,7 @@ def draw_support(
         low = np.concatenate([low, box[:1] - 1])
         high = np.concatenate([high, box[1:] + 1])
         frame.ax.annotate(
-            f"{support[merge]:.0%}",
+            words,
             tuple(frame.turned(at[merge])),
             xytext=(offset[0] + size[0] / 2, offset[1]),
             textcoords="offset points",
@@ -61,7 +62,7 @@ def draw_support(
         )
 
 
-def _offsets(frame: Frame, size: np.ndarray) -> list[np.ndarray]:
+def _offsets(frame: TreeFrame, size: np.ndarray) -> list[np.ndarray]:
     """Where the lower left corner of a number may be, from its merge, in points."""
     near, wide, tall = _MARGIN, -_MARGIN - size[0], -_MARGIN - size[1]
     corners = {
@@ -73,7 +74,7 @@ def _offsets(frame: Frame, size: np.ndarray) -> list[np.ndarray]:
     return [np.array(corner) for corner in corners[frame.root]]
 
 
-def _lines(frame: Frame, brackets: Brackets) -> tuple[np.ndarray, np.ndarray]:
+def _lines(frame: TreeFrame, brackets: Brackets) -> tuple[np.ndarray, np.ndarray]:
     """The lower left and upper right corners of all lines, `[l, 2]`, in points."""
     corners = brackets.corners()
     _, triangles = brackets.triangles()
@@ -90,7 +91,7 @@ def _lines(frame: Frame, brackets: Brackets) -> tuple[np.ndarray, np.ndarray]:
     return found.min(axis=1), found.max(axis=1)
 
 
-def _in_points(frame: Frame, points: np.ndarray) -> np.ndarray:
+def _in_points(frame: TreeFrame, points: np.ndarray) -> np.ndarray:
     """Points `[..., 2]` of the axes in points of the picture, from its corner."""
     pixels = frame.ax.transData.transform(points.reshape(-1, 2))
     return (pixels * 72 / figure_of(frame.ax).dpi).reshape(points.shape)

@@ -107,7 +107,7 @@ def _chosen(
             )
         place = names.index(column)
         if not numeric[place]:
-            numbers = [name for name, is_number in zip(names, numeric) if is_number]
+            numbers = [names[j] for j in np.flatnonzero(numeric)]
             raise ValueError(
                 f"`columns` must name columns of numbers; got {column!r}, a column of "
                 f"categories. There are {numbers[:20]}."
