@@ -489,7 +489,7 @@ def test_thousands_of_leaves_take_seconds(tmp_path):
         start = time.perf_counter()
         ax = case.plot(num_clusters=30, classes=np.arange(case.num_leaves) % 7)
         ax.get_figure().savefig(tmp_path / "tree.png")
-        assert time.perf_counter() - start < 10
+        assert time.perf_counter() - start < 20
 
 
 # Where it is drawn

@@ -20,7 +20,7 @@ from bregjax.plotting._brackets import (
 )
 from bregjax.plotting._canvas import axes_or_current
 from bregjax.plotting._colors import GRAY, Colors, colors_of
-from bregjax.plotting._frame import TreeFrame, Orientation, Scale
+from bregjax.plotting._frame import Orientation, Scale, TreeFrame
 from bregjax.plotting._strips import STRIP, add_legend, classes_and_codes, draw_strip
 from bregjax.plotting._support import draw_support
 from bregjax.plotting._text import check_length, font_size, shortened

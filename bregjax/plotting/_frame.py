@@ -19,7 +19,7 @@ from matplotlib.transforms import (
 from bregjax.plotting._canvas import bare
 from bregjax.plotting._text import figure_of, points_of
 
-__all__ = ["TreeFrame", "Orientation", "Scale"]
+__all__ = ["Orientation", "Scale", "TreeFrame"]
 
 Orientation = Literal["top", "bottom", "left", "right"]
 """Where the root of a tree is; the leaves are on the other side."""

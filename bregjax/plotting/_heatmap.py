@@ -16,7 +16,7 @@ from bregjax.hierarchy._dendrogram import Heights
 from bregjax.plotting._canvas import axes_in, axes_or_new, bare
 from bregjax.plotting._colors import Colors, colors_of
 from bregjax.plotting._dendrogram import draw_tree, labels_and_numbers
-from bregjax.plotting._frame import TreeFrame, Scale
+from bregjax.plotting._frame import Scale, TreeFrame
 from bregjax.plotting._strips import (
     STRIP,
     class_patches,
@@ -180,8 +180,8 @@ def plot_heatmap(
         above.set_yticks([])
         above.set_ylabel("")
     cells, words, norm, extend = _shown(table, standardize=standardize)
-    paint = colormaps[color_map or ("RdBu_r" if words else "Blues")].copy()
-    paint.set_bad(_MISSING)
+    paint = colormaps[color_map or ("RdBu_r" if words else "Blues")]
+    paint = paint.with_extremes(bad=_MISSING)
     # Where rows are finer than dots their colors are averaged, but never columns'.
     smoothed = m > _MOST_SHARP
     image = heatmap.imshow(

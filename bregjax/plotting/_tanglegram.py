@@ -15,7 +15,7 @@ from bregjax.plotting._brackets import Brackets
 from bregjax.plotting._canvas import axes_in, axes_or_new
 from bregjax.plotting._colors import GRAY, Colors, colors_of
 from bregjax.plotting._dendrogram import draw_tree, labels_and_numbers
-from bregjax.plotting._frame import TreeFrame, Scale
+from bregjax.plotting._frame import Scale, TreeFrame
 from bregjax.plotting._strips import STRIP, draw_strip
 from bregjax.plotting._text import check_length, font_size, shortened, width_of
 from bregjax.plotting._untangling import entanglement, untangle
@@ -37,8 +37,8 @@ class TanglegramAxes(NamedTuple):
 
     Examples:
         >>> tree = Dendrogram.from_linkage([[0, 2, 1.0, 2], [1, 3, 2.0, 3]])
-        >>> plot_tanglegram(tree, tree).between.get_xlim()
-        (0.0, 1.0)
+        >>> plot_tanglegram(tree, tree).second.get_title()
+        'second'
     """
 
     first: Axes
