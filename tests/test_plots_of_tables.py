@@ -50,7 +50,7 @@ def figure_of(ax) -> Any:
 # Heat maps
 
 
-def cells_of(axes):
+def cells_of(axes) -> Any:
     return np.ma.filled(axes.heatmap.images[0].get_array(), np.nan)
 
 
@@ -81,14 +81,15 @@ def test_columns_of_a_mixed_table_are_standardized_and_categories_named():
 
 def test_missing_cells_are_gray_and_in_the_legend():
     axes = plot_heatmap(MIXED, TREE)
-    image = axes.heatmap.images[0]
+    image: Any = axes.heatmap.images[0]
     gray = image.get_cmap().get_bad().tolist()
     assert gray == list(to_rgba("0.72"))
     shown = image.to_rgba(image.get_array())
     missing = np.isnan(cells_of(axes))
     assert missing.any()
     assert np.allclose(shown[missing], gray)
-    (text,) = axes.color_bar.get_legend().get_texts()
+    legend: Any = axes.color_bar.get_legend()
+    (text,) = legend.get_texts()
     assert text.get_text() == "missing"
     whole = plot_heatmap(MIXED, TREE, columns=["smokes"])
     assert whole.color_bar.get_legend() is None
@@ -137,7 +138,8 @@ def test_nothing_overlaps(given):
     assert len(strips) == 2
     parts = [axes.tree, *strips, axes.heatmap, axes.color_bar]
     boxes = [part.get_window_extent() for part in parts]
-    boxes.append(axes.color_bar.get_legend().get_window_extent())
+    legend: Any = axes.color_bar.get_legend()
+    boxes.append(legend.get_window_extent())
     boxes += [t.get_window_extent() for t in axes.heatmap.get_yticklabels()]
     assert len(boxes) == 30
     whole = drawn.bbox
@@ -189,7 +191,7 @@ def test_profiles_have_means_and_deviations_of_observed_cells():
     assert panels[-1].get_xlabel() == "not shown: town"
     for name, panel in zip(("height", "visits"), panels, strict=False):
         dots = [line for line in panel.lines if line.get_gid() == "mean"]
-        bars = [line for line in panel.lines if len(line.get_xdata()) == 2][1:]
+        bars = [line for line in panel.lines if np.size(line.get_xdata()) == 2][1:]
         for number, (dot, bar) in enumerate(zip(dots, bars, strict=True)):
             cells = TABLE[name][number == LABELS]
             mean, spread = np.nanmean(cells), np.nanstd(cells)
@@ -226,7 +228,7 @@ def test_panels_of_profiles_do_not_overlap(count):
     assert len(panels) == count
     figure = figure_of(panels[0])
     figure.draw_without_rendering()
-    boxes = [panel.get_tightbbox() for panel in panels]
+    boxes: list[Any] = [panel.get_tightbbox() for panel in panels]
     for place, box in enumerate(boxes):
         assert figure.bbox.x0 <= box.x0 + 1
         assert box.x1 <= figure.bbox.x1 + 1
@@ -243,7 +245,7 @@ ROWS = RNG.normal(size=(30, 3)) @ [[2, 1, 0], [0, 1, 0], [0, 0, 3]] + [[5, 0, 1]
 HALVES = np.arange(30) % 2
 
 
-def outlines(ax):
+def outlines(ax) -> Any:
     return [
         [path.vertices[:-1] for path in c.get_paths()]
         for c in ax.collections
@@ -253,9 +255,8 @@ def outlines(ax):
 
 @pytest.mark.parametrize("name", GAUSSIANS)
 def test_outlines_are_level_sets_of_the_coverage(name):
-    problem = bj.Problem(
-        ROWS, family=name, **({} if name == "ward" else {"smoothing": bj.blur(0.5)})
-    )
+    smoothing = None if name == "ward" else bj.blur(0.5)
+    problem = bj.Problem(ROWS, family=name, smoothing=smoothing)
     ax = plot_ellipses(problem, HALVES, columns=(2, 0), coverage=[0.5, 0.9])
     levels = outlines(ax)
     assert [len(level) for level in levels] == [2, 2]
@@ -303,7 +304,7 @@ def test_all_rows_and_ellipses_are_inside():
         assert outline[:, 0].max() < right
         assert low < outline[:, 1].min()
         assert outline[:, 1].max() < high
-    count = sum(len(line.get_xdata()) for line in ax.lines)
+    count = sum(np.size(line.get_xdata()) for line in ax.lines)
     assert count == 30
 
 

@@ -67,7 +67,8 @@ def test_inversions_are_marked():
         4: "o",
         5: "o",
     }
-    (text,) = ax.get_legend().get_texts()
+    legend: Any = ax.get_legend()
+    (text,) = legend.get_texts()
     assert text.get_text() == "cheaper than a merge inside of it"
     assert plot_costs(random_tree(9), Figure().subplots()).get_legend() is None
 
@@ -133,7 +134,7 @@ def test_panels_do_not_overlap():
     panels = plot_num_clusters(found_by())
     figure: Any = panels[0].get_figure()
     figure.draw_without_rendering()
-    boxes = [panel.get_tightbbox() for panel in panels]
+    boxes: list[Any] = [panel.get_tightbbox() for panel in panels]
     for above, below in zip(boxes[:-1], boxes[1:], strict=True):
         assert below.y1 <= above.y0 + 1
     assert boxes[-1].y0 >= -1

@@ -67,7 +67,7 @@ def part(ax, name) -> Any:
     return found
 
 
-def draw(tree=TREE, **options):
+def draw(tree=TREE, **options) -> Any:
     ax = plot_dendrogram(tree, Figure().subplots(), **options)
     lines = part(ax, "branches")
     return ax, np.array(lines.get_segments()), np.asarray(lines.get_colors())
@@ -319,8 +319,8 @@ def test_nothing_overlaps(orientation, count):
     assert len(names) == count
     assert len(strips) == 2
     whole, tree_box = figure.bbox, ax.get_window_extent()
-    legend = ax.get_legend().get_window_extent()
-    boxes = [tree_box, *strips, *names, legend]
+    legend: Any = ax.get_legend()
+    boxes = [tree_box, *strips, *names, legend.get_window_extent()]
     for place, box in enumerate(boxes):
         assert whole.x0 <= box.x0 + 1
         assert box.x1 <= whole.x1 + 1
@@ -347,7 +347,8 @@ def test_legends_lie_inside_the_picture(name):
     classes = [name.format(leaf) for leaf in range(count)]
     ax = plot_dendrogram(tree, figure.subplots(), classes=classes)
     figure.draw_without_rendering()
-    box, whole = ax.get_legend().get_window_extent(), figure.bbox
+    legend: Any = ax.get_legend()
+    box, whole = legend.get_window_extent(), figure.bbox
     assert whole.x0 <= box.x0
     assert box.x1 <= whole.x1
     assert whole.y0 <= box.y0
@@ -463,10 +464,15 @@ def test_wrong_options_are_refused():
 def test_least_trees(z, scale, tmp_path):
     tree = Dendrogram.from_linkage(z)
     path = tmp_path / "tree.png"
-    ax = plot_dendrogram(
-        tree, classes=["a"] * tree.num_leaves, scale=scale, num_clusters=1
+    figure = Figure(layout="constrained")
+    plot_dendrogram(
+        tree,
+        figure.subplots(),
+        classes=["a"] * tree.num_leaves,
+        scale=scale,
+        num_clusters=1,
     )
-    ax.get_figure().savefig(path)
+    figure.savefig(path)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
@@ -519,4 +525,4 @@ def test_one_color_tells_pictures_apart_by_position():
     ax, _, _ = draw(num_clusters=2)
     strip = part(ax, "strip")
     assert isinstance(strip, PolyCollection)
-    assert strip.get_edgecolors().tolist() == [list(to_rgba("white"))]
+    assert strip.get_edgecolor().tolist() == [list(to_rgba("white"))]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bregjax._typing import ArrayLike
+from bregjax._typing import DataLike
 from bregjax.hierarchy import Dendrogram
 
 __all__ = ["Brackets", "clusters_of_nodes", "cut_level", "top_of"]
@@ -100,7 +100,7 @@ def top_of(
     )
 
 
-def clusters_of_nodes(tree: Dendrogram, labels: ArrayLike) -> list[Any]:
+def clusters_of_nodes(tree: Dendrogram, labels: DataLike) -> list[Any]:
     """The cluster that each node is inside of, length 2m − 1; None of those above."""
     # A merge belongs to a cluster where both its children do.
     of_node = np.asarray(labels).tolist()

@@ -6,10 +6,10 @@ from typing import Any, SupportsIndex
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
-from matplotlib.colors import to_rgba, to_rgba_array
+from matplotlib.colors import to_rgba
 
 from bregjax._checks import check_count
-from bregjax._typing import ArrayLike
+from bregjax._typing import DataLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
 from bregjax.plotting._brackets import (
@@ -33,12 +33,12 @@ def plot_dendrogram(
     ax: Axes | None = None,
     *,
     num_clusters: SupportsIndex | None = None,
-    labels: ArrayLike | None = None,
+    labels: DataLike | None = None,
     max_leaves: SupportsIndex | None = None,
-    names: Sequence[object] | None = None,
-    classes: Sequence[object] | ArrayLike | None = None,
+    names: Sequence[Any] | None = None,
+    classes: Sequence[object] | DataLike | None = None,
     class_name: str | None = None,
-    support: ArrayLike | None = None,
+    support: DataLike | None = None,
     least_support: float = 0.0,
     heights: Heights = "monotone",
     scale: Scale | None = None,
@@ -145,7 +145,7 @@ def plot_dendrogram(
 def labels_and_numbers(
     tree: Dendrogram,
     num_clusters: SupportsIndex | None,
-    labels: ArrayLike | None,
+    labels: DataLike | None,
 ) -> tuple[np.ndarray | None, list[Any]]:
     """The place of each leaf's cluster among all clusters, and what these are called.
 
@@ -240,9 +240,8 @@ def _node_colors(
         return np.tile(gray, (2 * n - 1, 1))
     of_node = clusters_of_nodes(tree, codes)
     nodes = [*brackets.nodes.tolist(), *range(2 * m - n, 2 * m - 1)]
-    return to_rgba_array(
-        [gray if of_node[node] is None else colors[of_node[node]] for node in nodes]
-    )
+    place = [-1 if of_node[node] is None else of_node[node] for node in nodes]
+    return np.concatenate([colors, [gray]])[place]
 
 
 def _draw_cut(
@@ -277,16 +276,16 @@ def _ends(tree: Dendrogram, brackets: Brackets) -> np.ndarray:
 def _name(
     frame: TreeFrame,
     brackets: Brackets,
-    names: Sequence[object] | None,
+    names: Sequence[Any] | None,
     m: int,
     pad: float,
 ) -> None:
     """Write names at the ends, if they fit, and say what they are."""
     size = font_size(frame.length / brackets.num_ends)
     if size is not None:
-        known = range(m) if names is None else names
+        known = list(range(m) if names is None else names)
         shown = [
-            shortened(known[brackets.nodes[end]])
+            shortened(known[int(brackets.nodes[end])])
             if brackets.sizes[end] == 1
             else f"({brackets.sizes[end]:,})"
             for end in brackets.order

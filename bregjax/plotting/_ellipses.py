@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from bregjax._evaluation import working
 from bregjax._problem import Problem
-from bregjax._typing import ArrayLike
+from bregjax._typing import DataLike
 from bregjax.families import (
     DiagonalGaussian,
     Gaussian,
@@ -27,7 +27,7 @@ __all__ = ["plot_ellipses"]
 
 _GAUSSIANS = (Gaussian, DiagonalGaussian, IsotropicGaussian, SphericalGaussian)
 _MARKS = "os^DvPXd<>p*"
-_STYLES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1, 2)))
+_STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1, 2)))
 _MOST_LEGEND = 20
 _SIZE = 8.5
 _TURN = np.linspace(0, 2 * np.pi, 101)[:-1]
@@ -35,7 +35,7 @@ _TURN = np.linspace(0, 2 * np.pi, 101)[:-1]
 
 def plot_ellipses(
     clusters: Problem | SoftClustering | HardClustering,
-    labels: ArrayLike | None = None,
+    labels: DataLike | None = None,
     ax: Axes | None = None,
     *,
     columns: tuple[Hashable, Hashable] | None = None,
@@ -76,8 +76,56 @@ def plot_ellipses(
         >>> plot_ellipses(problem, labels).get_legend().get_texts()[-1].get_text()
         '90% of a cluster'
     """
+    problem, numbers, codes, states = _clusters_of(clusters, labels)
+    places, levels = _places(problem, columns), _levels(coverage)
+    colors = colors_of(cluster_colors, len(numbers), "cluster_colors")
+    ax = axes_or_current(ax, (5.2, 4.2))
+    rows = np.asarray(problem.x)[:, places]
+    handles = _draw_rows(ax, rows, numbers, codes, colors)
+    gaussians = list(zip(*_moments(problem.family, states, places), strict=True))
+    for style, level in zip(_STYLES, levels, strict=False):
+        radius = float(np.sqrt(-2 * np.log1p(-level)))
+        outlines = PolyCollection(
+            [_ellipse(mean, covariance, radius) for mean, covariance in gaussians],
+            facecolors="none",
+            edgecolors=colors,
+            linewidths=1.4,
+            linestyles=[style],
+            gid="ellipses",
+        )
+        ax.add_collection(outlines)
+        line: dict[str, Any] = {"color": "black", "linewidth": 1.2, "linestyle": style}
+        words = f"{100 * level:.4g}% of a cluster"
+        handles.append(Line2D([], [], label=words, **line))
+    ax.margins(0.04)
+    ax.autoscale_view()
+    for set_label, place in ((ax.set_xlabel, places[0]), (ax.set_ylabel, places[1])):
+        name = problem.columns[place]
+        words = f"column {name}" if isinstance(name, int) else shortened(name)
+        set_label(words, parse_math=False)
+    if equal_scales:
+        ax.set_aspect("equal", adjustable="box")
+    few = len(numbers) <= _MOST_LEGEND
+    ax.legend(
+        handles=handles if few else handles[len(numbers) :],
+        title="cluster (rows)" if few else None,
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.0),
+        frameon=False,
+        fontsize=_SIZE,
+        title_fontsize=_SIZE,
+        alignment="left",
+    )
+    bare(ax, ["left", "bottom"])
+    return ax
+
+
+def _clusters_of(
+    clusters: Any, labels: DataLike | None
+) -> tuple[Problem, list[Any], np.ndarray, Any]:
+    """The problem, names of its clusters, the cluster of each row, and states."""
     fitted = isinstance(clusters, SoftClustering | HardClustering)
-    problem: Problem = clusters.problem if fitted else clusters
+    problem = clusters.problem if fitted else clusters
     if not isinstance(problem, Problem):
         raise TypeError(
             "`clusters` must be a mixture, or a problem with labels; got "
@@ -94,71 +142,37 @@ def plot_ellipses(
             "isotropic_gaussian or ward) to have ellipses; got "
             f"{type(problem.family).__name__}. plot_profiles draws clusters of any."
         )
-    places = _places(problem, columns)
-    levels = _levels(coverage)
-    check_length("labels", labels, problem.num_points, "rows")
     if fitted:
-        codes, states = np.asarray(clusters.labels), clusters.states
-        numbers: list[Any] = list(range(clusters.num_clusters))
-    else:
-        found, codes = np.unique(np.asarray(labels), return_inverse=True)
-        numbers, states = list(found), _states(problem, codes)
-    means, covariances = _moments(problem.family, states, places)
-    rows = np.asarray(problem.x)[:, places]
-    colors = colors_of(cluster_colors, len(numbers), "cluster_colors")
-    ax = axes_or_current(ax, (5.2, 4.2))
-    size = float(np.clip(70 / np.sqrt(len(rows)), 1.8, 5.5))
-    handles = []
+        numbers = list(range(clusters.num_clusters))
+        return problem, numbers, np.asarray(clusters.labels), clusters.states
+    check_length("labels", labels, problem.num_points, "rows")
+    found, codes = np.unique(np.asarray(labels), return_inverse=True)
+    return problem, list(found), codes, _states(problem, codes)
+
+
+def _draw_rows(
+    ax: Axes,
+    rows: np.ndarray,
+    numbers: list[Any],
+    codes: np.ndarray,
+    colors: np.ndarray,
+) -> list[Line2D]:
+    """Draw rows in the colors and with the marks of their clusters; a sign for each."""
+    size, signs = float(np.clip(70 / np.sqrt(len(rows)), 1.8, 5.5)), []
     for code, number in enumerate(numbers):
-        mark = _MARKS[code % len(_MARKS)]
         style: dict[str, Any] = {
-            "marker": mark,
+            "marker": _MARKS[code % len(_MARKS)],
             "linestyle": "",
             "color": colors[code],
             "markersize": size,
             "markeredgewidth": 0,
         }
-        ax.plot(*rows[codes == code].T, alpha=0.65, **style)
-        name = f"{shortened(number, 20)} ({int(np.sum(codes == code)):,})"
-        handles.append(Line2D([], [], label=escaped(name), **style | {"markersize": 5}))
-    for style, level in zip(_STYLES, levels, strict=False):
-        radius = np.sqrt(-2 * np.log1p(-level))
-        outlines = PolyCollection(
-            [
-                _ellipse(*of_cluster, radius)
-                for of_cluster in zip(means, covariances, strict=True)
-            ],
-            facecolors="none",
-            edgecolors=colors,
-            linewidths=1.4,
-            linestyles=[style],
-            gid="ellipses",
-        )
-        ax.add_collection(outlines)
-        words = f"{level:.3g}".rstrip("0") if level > 0.999 else f"{100 * level:.3g}%"
-        line = {"color": "black", "linewidth": 1.2, "linestyle": style}
-        handles.append(Line2D([], [], label=f"{words} of a cluster", **line))
-    ax.margins(0.04)
-    ax.autoscale_view()
-    for set_label, place in ((ax.set_xlabel, places[0]), (ax.set_ylabel, places[1])):
-        name = problem.columns[place]
-        words = f"column {name}" if isinstance(name, int) else shortened(name)
-        set_label(words, parse_math=False)
-    if equal_scales:
-        ax.set_aspect("equal", adjustable="box")
-    shown = handles if len(numbers) <= _MOST_LEGEND else handles[len(numbers) :]
-    ax.legend(
-        handles=shown,
-        title="cluster (rows)" if len(numbers) <= _MOST_LEGEND else None,
-        loc="upper left",
-        bbox_to_anchor=(1.0, 1.0),
-        frameon=False,
-        fontsize=_SIZE,
-        title_fontsize=_SIZE,
-        alignment="left",
-    )
-    bare(ax, ["left", "bottom"])
-    return ax
+        x, y = rows[codes == code].T
+        ax.plot(x, y, alpha=0.65, **style)
+        name = escaped(f"{shortened(number, 20)} ({len(x):,})")
+        style["markersize"] = 5
+        signs.append(Line2D([], [], label=name, **style))
+    return signs
 
 
 def _places(problem: Problem, columns: tuple[Hashable, Hashable] | None) -> list[int]:
@@ -202,12 +216,12 @@ def _moments(
     """Means `[k, 2]` and covariances `[k, 2, 2]` in two columns."""
     if isinstance(family, SphericalGaussian):
         means = np.asarray(states.mean)[:, places]
-        return means, np.tile(np.eye(2) * float(family.variance), (len(means), 1, 1))
+        return means, np.tile(
+            np.eye(2) * float(np.asarray(family.variance)), (len(means), 1, 1)
+        )
     moments = states.moments
-    means, covariance = (
-        np.asarray(moments.mean)[:, places],
-        np.asarray(moments.covariance),
-    )
+    means = np.asarray(moments.mean)[:, places]
+    covariance = np.asarray(moments.covariance)
     if moments.form == "full":
         return means, covariance[:, places][:, :, places]
     if moments.form == "diagonal":

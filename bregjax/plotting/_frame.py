@@ -79,7 +79,7 @@ class TreeFrame:
         if self.is_upright:
             self.ax.set_xlim(along)
         else:  # the first leaf is on top
-            self.ax.set_ylim(along[::-1])
+            self.ax.set_ylim(along[1], along[0])
 
     def set_heights(self, tops: np.ndarray, scale: Scale) -> tuple[np.ndarray, float]:
         """Set the axis of heights; return heights as drawn, and that of the leaves.
@@ -159,10 +159,11 @@ class TreeFrame:
         away = -1.0 if self.root in ("top", "right") else 1.0
         corner = {"top": (0, 0), "bottom": (0, 1), "left": (1, 0), "right": (0, 0)}
         figure: Any = figure_of(self.ax)
+        edges: Any = self.ax.transAxes
         inches = (
             Affine2D().scale(away / 72)
             + figure.dpi_scale_trans
-            + ScaledTranslation(*corner[self.root], self.ax.transAxes)
+            + ScaledTranslation(*corner[self.root], edges)
         )
         if self.is_upright:
             return blended_transform_factory(self.ax.transData, inches)

@@ -1,7 +1,7 @@
 """Tables as heat maps beside their trees."""
 
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 from matplotlib import colormaps
@@ -10,7 +10,7 @@ from matplotlib.colors import Normalize
 from matplotlib.patches import Patch
 
 from bregjax._problem import Problem
-from bregjax._typing import ArrayLike, TableLike
+from bregjax._typing import DataLike, TableLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
 from bregjax.plotting._canvas import axes_in, axes_or_new, bare
@@ -26,6 +26,7 @@ from bregjax.plotting._strips import (
 from bregjax.plotting._tables import Numbers, numbers_of
 from bregjax.plotting._text import (
     check_length,
+    figure_of,
     font_size,
     points_of,
     shortened,
@@ -72,10 +73,10 @@ def plot_heatmap(
     columns: Sequence[Hashable] | None = None,
     column_tree: Dendrogram | None = None,
     standardize: bool | None = None,
-    names: Sequence[object] | None = None,
+    names: Sequence[Any] | None = None,
     num_clusters: SupportsIndex | None = None,
-    labels: ArrayLike | None = None,
-    classes: Sequence[object] | ArrayLike | None = None,
+    labels: DataLike | None = None,
+    classes: Sequence[object] | DataLike | None = None,
     class_name: str | None = None,
     color_map: str | None = None,
     heights: Heights = "monotone",
@@ -202,7 +203,7 @@ def plot_heatmap(
         heatmap,
         lambda wide, tall: (wide + right + 12, 0.55 * tall, 9, 0.45 * tall),
     )
-    color_bar = heatmap.get_figure().colorbar(image, cax=bar, extend=extend)
+    color_bar = figure_of(heatmap).colorbar(image, cax=bar, extend=extend)
     color_bar.outline.set_visible(False)
     bar.tick_params(labelsize=7.5, length=2)
     bar.set_ylabel(words, fontsize=_SIZE)
@@ -226,7 +227,7 @@ def plot_heatmap(
 
 
 def _size_of(
-    table: Numbers, names: Sequence[object] | None, kinds: Sequence[object]
+    table: Numbers, names: Sequence[Any] | None, kinds: Sequence[object]
 ) -> tuple[float, float]:
     """Inches of a new figure, with room for what is written at its right."""
     m, d = table.cells.shape
@@ -267,7 +268,7 @@ def _shown(
     return scaled, words, Normalize(-limit, limit), extend
 
 
-def _name_rows(ax: Axes, names: Sequence[object] | None, order: np.ndarray) -> float:
+def _name_rows(ax: Axes, names: Sequence[Any] | None, order: np.ndarray) -> float:
     """Write names of rows at the right, or their number; return how wide they are."""
     size = font_size(points_of(ax)[1] / len(order))
     ax.yaxis.tick_right()

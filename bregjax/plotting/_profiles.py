@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from bregjax._checks import check_count
 from bregjax._problem import Problem
-from bregjax._typing import ArrayLike, TableLike
+from bregjax._typing import DataLike, TableLike
 from bregjax.families import Bernoulli
 from bregjax.plotting._canvas import axes_in, axes_or_new, bare
 from bregjax.plotting._colors import Colors, colors_of
@@ -30,7 +30,7 @@ _ACROSS = 4
 
 def plot_profiles(
     data: Problem | TableLike,
-    labels: ArrayLike,
+    labels: DataLike,
     ax: Axes | None = None,
     *,
     columns: Sequence[Hashable] | None = None,

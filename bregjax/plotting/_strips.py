@@ -88,12 +88,14 @@ def draw_strip(
     )
     strip.set_gid("strip")
     frame.ax.add_collection(strip, autolim=False)
-    for (first, last, *_), code in zip(boxes, of_run, strict=True):
+    for (first, last, *_), code in zip(boxes, of_run.tolist(), strict=True):
         text = "" if words is None else shortened(words[code])
         if text and width_of([text], _SIZE) < (last - first) * room:
             middle = np.array([(first + last - 1) / 2, low + _THICK / 2])
+            x, y = frame.turned(middle).tolist()
             frame.ax.text(
-                *frame.turned(middle),
+                x,
+                y,
                 text,
                 transform=frame.beside(),
                 color=ink_on(colors[code]),

@@ -1,23 +1,29 @@
 """Two trees of the same leaves, face to face."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 
-from bregjax._typing import ArrayLike
+from bregjax._typing import DataLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
 from bregjax.plotting._brackets import Brackets
 from bregjax.plotting._canvas import axes_in, axes_or_new
 from bregjax.plotting._colors import GRAY, Colors, colors_of
 from bregjax.plotting._dendrogram import draw_tree, labels_and_numbers
-from bregjax.plotting._frame import Scale, TreeFrame
+from bregjax.plotting._frame import Orientation, Scale, TreeFrame
 from bregjax.plotting._strips import STRIP, draw_strip
-from bregjax.plotting._text import check_length, font_size, shortened, width_of
+from bregjax.plotting._text import (
+    check_length,
+    font_size,
+    points_of,
+    shortened,
+    width_of,
+)
 from bregjax.plotting._untangling import entanglement, untangle
 
 __all__ = ["TanglegramAxes", "plot_tanglegram"]
@@ -52,8 +58,8 @@ def plot_tanglegram(
     ax: Axes | None = None,
     *,
     num_clusters: SupportsIndex | None = None,
-    labels: ArrayLike | None = None,
-    names: Sequence[object] | None = None,
+    labels: DataLike | None = None,
+    names: Sequence[Any] | None = None,
     titles: tuple[str, str] = ("first", "second"),
     untangled: bool = True,
     heights: Heights = "monotone",
@@ -104,8 +110,10 @@ def plot_tanglegram(
     whole = axes_or_new(ax, (7.2, height))
     colors = colors_of(cluster_colors, len(numbers), "cluster_colors")
     strips = len(numbers) > 1
-    shown = [] if names is None else [shortened(name, 24) for name in names]
-    written = width_of(shown, _SIZE) + 6 if shown else 0.0
+    size, shown, written = font_size(points_of(whole)[1] / m), [], 0.0
+    if names is not None and size is not None:
+        shown = [shortened(name, 24) for name in names]
+        written = width_of(shown, size) + 6
     beside = 3 + strips * STRIP + written
 
     def side(wide: float) -> float:
@@ -121,19 +129,25 @@ def plot_tanglegram(
         ),
     )
     orders = []
-    for axes, tree, root, title in (
+    sides: list[tuple[Axes, Dendrogram, Orientation, str]] = [
         (left, first, "left", titles[0]),
         (right, second, "right", titles[1]),
-    ):
+    ]
+    for axes, tree, root, title in sides:
         frame = TreeFrame.of(axes, root)
-        cut = num_clusters if root == "left" else None
-        options = {"codes": codes, "colors": colors, "num_clusters": cut}
-        brackets = draw_tree(frame, tree, heights=heights, scale=scale, **options)
+        brackets = draw_tree(
+            frame,
+            tree,
+            heights=heights,
+            scale=scale,
+            codes=codes,
+            colors=colors,
+            num_clusters=num_clusters if root == "left" else None,
+        )
         if codes is not None and strips:
             words = [str(number) for number in numbers]
             leaves = np.arange(m)
             draw_strip(frame, brackets, leaves, codes, colors, number=0, words=words)
-        size = font_size(frame.length / m)
         if shown and size is not None:
             in_order = [shown[leaf] for leaf in brackets.order]
             frame.name_leaves(in_order, size, 3 + strips * STRIP)
