@@ -316,7 +316,7 @@ def _draw(
 
         from bregjax.plotting import plot_dendrogram
     except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
+        if (error.name or "").partition(".")[0] != "matplotlib":
             raise
         _print(
             "bregjax: no picture without matplotlib: pip install matplotlib", sys.stderr

@@ -513,7 +513,7 @@ def test_the_method_draws_on_the_current_axes_and_returns_them():
 
 def test_without_matplotlib_the_method_names_the_extra(monkeypatch):
     for name in [*sys.modules]:
-        if name.startswith("bregjax.plotting"):
+        if name.startswith(("bregjax.plotting", "matplotlib.")):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'bregjax\[plot\]'"):

@@ -21,7 +21,13 @@ from bregjax.plotting._brackets import (
 from bregjax.plotting._canvas import axes_or_current
 from bregjax.plotting._colors import GRAY, Colors, colors_of
 from bregjax.plotting._frame import Orientation, Scale, TreeFrame
-from bregjax.plotting._strips import STRIP, add_legend, classes_and_codes, draw_strip
+from bregjax.plotting._strips import (
+    STRIP,
+    add_legend,
+    classes_and_codes,
+    draw_strip,
+    legend_width,
+)
 from bregjax.plotting._support import draw_support
 from bregjax.plotting._text import check_length, font_size, shortened
 
@@ -104,12 +110,13 @@ def plot_dendrogram(
     m = tree.num_leaves
     most = None if max_leaves is None else max(2, int(max_leaves))
     ends = m if most is None else min(m, most)
-    upright = orientation in ("top", "bottom")
-    long = float(np.clip(0.12 * ends, 6.4, 8.0))
-    size = (long, 3.6) if upright else (4.8, float(np.clip(0.12 * ends, 3.6, 10.0)))
-    frame = TreeFrame.of(axes_or_current(ax, size), orientation)
     check_length("names", names, m)
     check_length("classes", classes, m)
+    kinds, codes = ([], None) if classes is None else classes_and_codes(classes)
+    size = float(np.clip(0.12 * ends, 6.4, 8.0)) + legend_width(kinds) / 72, 3.6
+    if orientation not in ("top", "bottom"):
+        size = 4.8, float(np.clip(0.12 * ends, 3.6, 10.0))
+    frame = TreeFrame.of(axes_or_current(ax, size), orientation)
     check_length("support", support, m - 1, "merges")
     found, numbers = labels_and_numbers(tree, num_clusters, labels)
     colors = colors_of(cluster_colors, len(numbers), "cluster_colors")
@@ -129,8 +136,7 @@ def plot_dendrogram(
         words = [str(number) for number in numbers]
         draw_strip(frame, brackets, end_of, found, colors, number=0, words=words)
         strips = 1
-    if classes is not None:
-        kinds, codes = classes_and_codes(classes)
+    if codes is not None:
         paints = colors_of(class_colors, len(kinds), "class_colors", muted=True)
         draw_strip(frame, brackets, end_of, codes, paints, number=strips)
         strips += 1

@@ -22,6 +22,7 @@ from bregjax.plotting._strips import (
     class_patches,
     classes_and_codes,
     draw_strip,
+    legend_width,
 )
 from bregjax.plotting._tables import Numbers, numbers_of
 from bregjax.plotting._text import (
@@ -231,9 +232,9 @@ def _size_of(
 ) -> tuple[float, float]:
     """Inches of a new figure, with room for what is written at its right."""
     m, d = table.cells.shape
-    right = 0.0
-    for words in (() if names is None else names, kinds):
-        right += width_of([shortened(word) for word in words], _SIZE) / 72
+    right = legend_width(kinds) / 72
+    if names is not None:
+        right += width_of([shortened(name) for name in names], _SIZE) / 72
     width = np.clip(3.6 + 0.3 * d, 5.4, 9.0) + min(right, 4.0)
     return float(width), float(np.clip(2.6 + 0.12 * m, 4.2, 6.4))
 

@@ -18,6 +18,7 @@ __all__ = [
     "class_patches",
     "classes_and_codes",
     "draw_strip",
+    "legend_width",
 ]
 
 # Points: how thick a strip is, and how far from the leaves or from the strip before.
@@ -117,6 +118,13 @@ def class_patches(names: Sequence[Any], colors: np.ndarray) -> list[Patch]:
     ]
 
 
+def legend_width(names: Sequence[Any]) -> float:
+    """About how wide the legend of classes is, in points; 0 if there is none."""
+    if not 0 < len(names) <= _MOST_CLASSES:
+        return 0.0
+    return 30 + width_of([shortened(name) for name in names], 8.5)
+
+
 def add_legend(
     frame: TreeFrame, names: Sequence[Any], colors: np.ndarray, title: str | None
 ) -> None:
@@ -129,8 +137,7 @@ def add_legend(
         columns = -(-len(patches) * 14 // int(max(height, 14)))
         place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
     else:
-        widest = 30 + width_of([shortened(name) for name in names], 8.5)
-        columns = int(np.clip(width // widest, 1, len(patches)))
+        columns = int(np.clip(width // legend_width(names), 1, len(patches)))
         place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
     frame.ax.legend(
         handles=patches,
