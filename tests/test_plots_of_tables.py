@@ -76,7 +76,7 @@ def test_columns_of_a_mixed_table_are_standardized_and_categories_named():
     assert np.allclose(np.nanstd(cells, axis=0), 1)
     order = TREE.leaf_order()
     assert np.array_equal(np.isnan(cells[:, 0]), np.isnan(TABLE["height"][order]))
-    assert "SD from the mean" in axes.color_bar.get_ylabel()
+    assert "SD from column mean" in axes.color_bar.get_ylabel()
 
 
 def test_missing_cells_are_gray_and_in_the_legend():

@@ -41,6 +41,8 @@ _MISSING = "0.72"
 # Standard deviations beyond which all cells have one color.
 _MOST_DEVIATIONS = 3.0
 _MOST_SHARP = 600
+# Points: the least height of a color bar, which its name fits.
+_BAR = 100.0
 _SIZE = 8.5
 
 
@@ -106,7 +108,8 @@ def plot_heatmap(
         classes: As for `plot_dendrogram`.
         class_name: As for `plot_dendrogram`.
         color_map: Name of a matplotlib color map; if None "RdBu_r" of standardized
-            columns, which has white in the middle, "Blues" of others.
+            columns, which has white in the middle, "Blues" of others. For print in
+            black and white take one that runs from dark to light, such as "cividis".
         heights: As for `plot_dendrogram`.
         scale: As for `plot_dendrogram`.
         cluster_colors: As for `plot_dendrogram`.
@@ -200,10 +203,12 @@ def plot_heatmap(
     bare(heatmap)
     right = _name_rows(heatmap, names, order)
     _name_columns(heatmap, table, place)
-    bar = axes_in(
-        heatmap,
-        lambda wide, tall: (wide + right + 12, 0.55 * tall, 9, 0.45 * tall),
-    )
+
+    def beside_names(wide: float, tall: float) -> tuple[float, ...]:
+        height = min(max(0.45 * tall, _BAR), tall)
+        return wide + right + 12, tall - height, 9, height
+
+    bar = axes_in(heatmap, beside_names)
     color_bar = figure_of(heatmap).colorbar(image, cax=bar, extend=extend)
     color_bar.outline.set_visible(False)
     bar.tick_params(labelsize=7.5, length=2)
@@ -265,7 +270,7 @@ def _shown(
     most = float(np.nanmax(np.abs(scaled), initial=0))
     limit = min(most, _MOST_DEVIATIONS) or 1.0
     extend = "both" if most > limit else "neither"
-    words = "SD from the mean of the column"
+    words = "SD from column mean"
     return scaled, words, Normalize(-limit, limit), extend
 
 
