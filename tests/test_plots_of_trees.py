@@ -9,7 +9,7 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from test_plotting import TREE, part, random_tree
+from pictures import TREE, part, random_tree
 
 from bregjax import Dendrogram
 from bregjax.plotting import (

@@ -12,6 +12,7 @@ from matplotlib import pyplot
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from pictures import TREE, part, random_tree
 
 from bregjax import Dendrogram
 from bregjax.plotting import plot_dendrogram
@@ -19,11 +20,6 @@ from bregjax.plotting._colors import palette
 
 matplotlib.use("Agg")
 
-# Leaves 0 … 4; the third merge costs less than the second, and the last, too, which is
-# above it.
-TREE = Dendrogram.from_linkage(
-    [[0, 1, 1.0, 2], [2, 5, 4.0, 3], [3, 4, 0.0, 2], [6, 7, 2.0, 5]]
-)
 ORDER = [2, 0, 1, 3, 4]
 GRAY = to_rgba("0.35")
 
@@ -46,25 +42,6 @@ def pairs_of(count):
     top = [[m, m + 1, 9, 4]]
     top += [[m + count + k, m + 2 + k, 9, 2 * k + 6] for k in range(count - 2)]
     return Dendrogram.from_linkage(pairs + top)
-
-
-def random_tree(count, seed=0):
-    """A tree whose heights grow, merges drawn at random."""
-    rng = np.random.default_rng(seed)
-    alive, sizes, z = list(range(count)), [1] * count, []
-    for merge in range(count - 1):
-        a = alive.pop(rng.integers(len(alive)))
-        b = alive.pop(rng.integers(len(alive)))
-        sizes.append(sizes[a] + sizes[b])
-        z.append([a, b, float((merge + 1) ** 2), sizes[-1]])
-        alive.append(count + merge)
-    return Dendrogram.from_linkage(z)
-
-
-def part(ax, name) -> Any:
-    """The one collection of that name."""
-    (found,) = (c for c in ax.collections if c.get_gid() == name)
-    return found
 
 
 def draw(tree=TREE, **options) -> Any:
@@ -161,6 +138,15 @@ def test_collapsed_subtrees_are_triangles_of_their_height():
     shown = [text for text in ticks(ax) if text.startswith("(")]
     assert sorted(int(text[1:-1]) for text in shown) == sorted(sizes[sizes > 1])
     assert ax.get_xlabel() == "7 subtrees of 40 leaves"
+
+
+def test_a_tree_may_be_one_triangle():
+    ax, segments, _ = draw(max_leaves=1, heights="cost")
+    assert len(segments) == 0
+    (triangle,) = part(ax, "collapsed").get_paths()
+    assert triangle.vertices[:, 1].max() == 2
+    assert ticks(ax) == ["(5)"]
+    assert ax.get_xlabel() == "1 subtree of 5 leaves"
 
 
 def test_more_ends_than_leaves_are_the_whole_tree():
@@ -455,6 +441,8 @@ def test_wrong_options_are_refused():
         draw(num_clusters=2, labels=[0, 0, 0, 1, 1])
     with pytest.raises(ValueError, match="num_clusters"):
         draw(num_clusters=6)
+    with pytest.raises(ValueError, match="`max_leaves` must be from 1"):
+        draw(max_leaves=0)
     with pytest.raises(ValueError, match="ward"):
         draw(heights="ward")
 

@@ -5,11 +5,17 @@ from typing import Any
 
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox, TransformedBbox
 
-from bregjax.plotting._text import points_of
-
-__all__ = ["axes_in", "axes_or_current", "axes_or_new", "bare"]
+__all__ = [
+    "axes_in",
+    "axes_or_current",
+    "axes_or_new",
+    "bare",
+    "figure_of",
+    "points_of",
+]
 
 
 def axes_or_current(ax: Axes | None, size: tuple[float, float]) -> Axes:
@@ -63,3 +69,18 @@ def bare(ax: Axes, kept: Sequence[str] = ()) -> None:
     """Take away the frame, but for the sides that are kept."""
     for side in ("left", "right", "top", "bottom"):
         ax.spines[side].set_visible(side in kept)
+
+
+def figure_of(ax: Axes) -> Figure:
+    """The figure, at the top, that an axis is in."""
+    figure: Any = ax.figure
+    while not isinstance(figure, Figure):
+        figure = figure.figure
+    return figure
+
+
+def points_of(ax: Axes) -> tuple[float, float]:
+    """Width and height of an axis in points, as far as they are settled."""
+    box = ax.get_window_extent()
+    scale = 72 / figure_of(ax).dpi
+    return box.width * scale, box.height * scale

@@ -12,12 +12,8 @@ from bregjax._checks import check_count
 from bregjax._typing import DataLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
-from bregjax.plotting._brackets import (
-    Brackets,
-    clusters_of_nodes,
-    cut_level,
-    top_of,
-)
+from bregjax.plotting._arguments import check_length, labels_and_numbers
+from bregjax.plotting._brackets import Brackets, clusters_of_nodes, cut_level, top_of
 from bregjax.plotting._canvas import axes_or_current
 from bregjax.plotting._colors import GRAY, Colors, colors_of
 from bregjax.plotting._frame import Orientation, Scale, TreeFrame
@@ -29,9 +25,9 @@ from bregjax.plotting._strips import (
     legend_width,
 )
 from bregjax.plotting._support import draw_support
-from bregjax.plotting._text import check_length, font_size, shortened
+from bregjax.plotting._text import font_size, shortened
 
-__all__ = ["draw_tree", "labels_and_numbers", "plot_dendrogram"]
+__all__ = ["draw_tree", "plot_dendrogram"]
 
 
 def plot_dendrogram(
@@ -108,8 +104,10 @@ def plot_dendrogram(
         ['elm', 'oak']
     """
     m = tree.num_leaves
-    most = None if max_leaves is None else max(2, int(max_leaves))
-    ends = m if most is None else min(m, most)
+    most, ends = None, m
+    if max_leaves is not None:
+        most = check_count("max_leaves", max_leaves, np.iinfo(np.int32).max, "leaves")
+        ends = min(m, most)
     check_length("names", names, m)
     check_length("classes", classes, m)
     kinds, codes = ([], None) if classes is None else classes_and_codes(classes)
@@ -146,30 +144,6 @@ def plot_dendrogram(
         shown = np.asarray(support, float)[m - brackets.num_ends :]
         draw_support(frame, brackets, shown, least_support)
     return frame.ax
-
-
-def labels_and_numbers(
-    tree: Dendrogram,
-    num_clusters: SupportsIndex | None,
-    labels: DataLike | None,
-) -> tuple[np.ndarray | None, list[Any]]:
-    """The place of each leaf's cluster among all clusters, and what these are called.
-
-    Raises:
-        ValueError: If both are given, or either does not fit.
-    """
-    if num_clusters is not None and labels is not None:
-        raise ValueError(
-            f"Give one of `num_clusters` and `labels`; got {num_clusters} and labels. "
-            "Leave one out."
-        )
-    check_length("labels", labels, tree.num_leaves)
-    if num_clusters is not None:
-        labels = np.asarray(tree.cut(num_clusters=num_clusters))
-    if labels is None:
-        return None, []
-    numbers, codes = np.unique(np.asarray(labels), return_inverse=True)
-    return codes, list(numbers)
 
 
 def draw_tree(
@@ -298,7 +272,8 @@ def _name(
         ]
         frame.name_leaves(shown, size, pad)
     if not brackets.is_whole:
-        frame.say_leaves(f"{brackets.num_ends} subtrees of {m:,} leaves", 4)
+        subtrees = "subtree" if brackets.num_ends == 1 else "subtrees"
+        frame.say_leaves(f"{brackets.num_ends} {subtrees} of {m:,} leaves", 4)
     elif size is None:
         frame.say_leaves(f"{m:,} leaves", pad + 2)
     elif names is None:

@@ -19,9 +19,10 @@ from bregjax.families import (
 )
 from bregjax.partition import HardClustering, SoftClustering
 from bregjax.partition._points import checked_on_host, points_of
+from bregjax.plotting._arguments import check_length
 from bregjax.plotting._canvas import axes_or_current, bare
 from bregjax.plotting._colors import Colors, colors_of
-from bregjax.plotting._text import check_length, escaped, shortened
+from bregjax.plotting._text import escaped, shortened
 
 __all__ = ["plot_ellipses"]
 

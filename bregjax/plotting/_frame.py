@@ -16,8 +16,7 @@ from matplotlib.transforms import (
     blended_transform_factory,
 )
 
-from bregjax.plotting._canvas import bare
-from bregjax.plotting._text import figure_of, points_of
+from bregjax.plotting._canvas import bare, figure_of, points_of
 
 __all__ = ["Orientation", "Scale", "TreeFrame"]
 

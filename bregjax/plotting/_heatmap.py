@@ -13,9 +13,10 @@ from bregjax._problem import Problem
 from bregjax._typing import DataLike, TableLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
-from bregjax.plotting._canvas import axes_in, axes_or_new, bare
+from bregjax.plotting._arguments import check_length, labels_and_numbers
+from bregjax.plotting._canvas import axes_in, axes_or_new, bare, figure_of, points_of
 from bregjax.plotting._colors import Colors, colors_of
-from bregjax.plotting._dendrogram import draw_tree, labels_and_numbers
+from bregjax.plotting._dendrogram import draw_tree
 from bregjax.plotting._frame import Scale, TreeFrame
 from bregjax.plotting._strips import (
     STRIP,
@@ -25,14 +26,7 @@ from bregjax.plotting._strips import (
     legend_width,
 )
 from bregjax.plotting._tables import Numbers, numbers_of
-from bregjax.plotting._text import (
-    check_length,
-    figure_of,
-    font_size,
-    points_of,
-    shortened,
-    width_of,
-)
+from bregjax.plotting._text import font_size, shortened, width_of
 
 __all__ = ["HeatmapAxes", "plot_heatmap"]
 

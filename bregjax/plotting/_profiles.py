@@ -11,16 +11,11 @@ from bregjax._checks import check_count
 from bregjax._problem import Problem
 from bregjax._typing import DataLike, TableLike
 from bregjax.families import Bernoulli
-from bregjax.plotting._canvas import axes_in, axes_or_new, bare
+from bregjax.plotting._arguments import check_length
+from bregjax.plotting._canvas import axes_in, axes_or_new, bare, points_of
 from bregjax.plotting._colors import Colors, colors_of
 from bregjax.plotting._tables import family_of_column, numbers_of
-from bregjax.plotting._text import (
-    check_length,
-    font_size,
-    points_of,
-    shortened,
-    width_of,
-)
+from bregjax.plotting._text import font_size, shortened, width_of
 
 __all__ = ["plot_profiles"]
 

@@ -8,9 +8,10 @@ from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 
 from bregjax.plotting._brackets import Brackets
+from bregjax.plotting._canvas import points_of
 from bregjax.plotting._colors import ink_on
 from bregjax.plotting._frame import TreeFrame
-from bregjax.plotting._text import escaped, points_of, shortened, width_of
+from bregjax.plotting._text import escaped, shortened, width_of
 
 __all__ = [
     "STRIP",

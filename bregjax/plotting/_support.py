@@ -4,8 +4,8 @@ import numpy as np
 from matplotlib.collections import LineCollection
 
 from bregjax.plotting._brackets import Brackets
+from bregjax.plotting._canvas import figure_of
 from bregjax.plotting._frame import TreeFrame
-from bregjax.plotting._text import figure_of
 
 __all__ = ["draw_support"]
 

@@ -11,19 +11,14 @@ from matplotlib.colors import to_rgba
 from bregjax._typing import DataLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
+from bregjax.plotting._arguments import check_length, labels_and_numbers
 from bregjax.plotting._brackets import Brackets
-from bregjax.plotting._canvas import axes_in, axes_or_new
+from bregjax.plotting._canvas import axes_in, axes_or_new, points_of
 from bregjax.plotting._colors import GRAY, Colors, colors_of
-from bregjax.plotting._dendrogram import draw_tree, labels_and_numbers
+from bregjax.plotting._dendrogram import draw_tree
 from bregjax.plotting._frame import Orientation, Scale, TreeFrame
 from bregjax.plotting._strips import STRIP, draw_strip
-from bregjax.plotting._text import (
-    check_length,
-    font_size,
-    points_of,
-    shortened,
-    width_of,
-)
+from bregjax.plotting._text import font_size, shortened, width_of
 from bregjax.plotting._untangling import entanglement, untangle
 
 __all__ = ["TanglegramAxes", "plot_tanglegram"]

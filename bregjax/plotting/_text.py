@@ -1,21 +1,8 @@
 """Names as they are, on one line, at a size that fits."""
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
-__all__ = [
-    "check_length",
-    "escaped",
-    "figure_of",
-    "font_size",
-    "points_of",
-    "shortened",
-    "width_of",
-]
+__all__ = ["escaped", "font_size", "shortened", "width_of"]
 
 _MOST_LETTERS = 40
 # Points: the smallest letters that print, and those of names that have room.
@@ -53,27 +40,3 @@ def font_size(room: float) -> float | None:
 def width_of(texts: Sequence[str], size: float) -> float:
     """About how wide the widest text is, in points."""
     return size * _LETTER * max(map(len, texts), default=0)
-
-
-def figure_of(ax: Axes) -> Figure:
-    """The figure, at the top, that an axis is in."""
-    figure: Any = ax.figure
-    while not isinstance(figure, Figure):
-        figure = figure.figure
-    return figure
-
-
-def points_of(ax: Axes) -> tuple[float, float]:
-    """Width and height of an axis in points, as far as they are settled."""
-    box = ax.get_window_extent()
-    scale = 72 / figure_of(ax).dpi
-    return box.width * scale, box.height * scale
-
-
-def check_length(argument: str, value: Any, count: int, what: str = "leaves") -> None:
-    """Raise unless there are as many entries as there are leaves."""
-    if value is not None and len(np.asarray(value, dtype=object)) != count:
-        raise ValueError(
-            f"`{argument}` must have one entry for each of the {count} {what}; got "
-            f"{len(np.asarray(value, dtype=object))}."
-        )
