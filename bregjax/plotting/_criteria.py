@@ -93,16 +93,19 @@ def plot_num_clusters(found: Any, ax: Axes | None = None) -> list[Axes]:
         label, better = _PANELS[name]
         panel.set_ylabel(label, fontsize=9, fontweight="bold" if is_criterion else None)
         panel.text(
-            *(1.0, 0.99),
+            1.0,
+            1.01,
             better,
             transform=panel.transAxes,
             ha="right",
-            va="top",
+            va="bottom",
             fontsize=7.5,
             color=GRAY,
         )
         panel.yaxis.set_major_locator(MaxNLocator(4))
-        panel.xaxis.set_major_locator(MaxNLocator(10, integer=True))
+        panel.xaxis.set_major_locator(
+            MaxNLocator(10, integer=True, steps=[1, 2, 5, 10])
+        )
         panel.tick_params(labelsize=_SIZE, labelbottom=rank == count - 1)
         panel.margins(y=0.16)
         edge = 0.03 * (numbers[-1] - numbers[0]) + 0.2

@@ -82,8 +82,8 @@ def plot_profiles(
     across = min(_ACROSS, len(shown))
     down = -(-len(shown) // across)
     wide = 0.4 + width_of(names, _SIZE) / 72 + 1.75 * across
-    tall = 0.35 + down * (0.55 + 0.2 * len(numbers))
-    whole = axes_or_new(ax, (wide, float(np.clip(tall, 2.0, 10.0))))
+    lines = min(0.2 * len(numbers), max(2.2, 0.105 * len(numbers)))
+    whole = axes_or_new(ax, (wide, max(2.0, 0.35 + down * (0.55 + lines))))
     panels = []
     for rank, j in enumerate(shown):
         panel = axes_in(whole, _place(rank, across, down))
