@@ -106,7 +106,7 @@ def _cut(children: Array, *, m: int, num_clusters: int) -> tuple[Array, Array]:
     return jnp.asarray(nodes), jnp.asarray(tree.cut(num_clusters=num_clusters))
 
 
-def _weights(merges: Merges, weights: Array, nodes: Array) -> Array:
+def _weights(merges: Merges, weights: Array, nodes: Array | np.ndarray) -> Array:
     """Sums of the weights of points in some nodes of a tree."""
     return _taken(_sums(merges, weights), nodes)
 
