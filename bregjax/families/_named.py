@@ -39,6 +39,7 @@ FAMILIES: dict[str, type[Family]] = {
     "dirichlet": Dirichlet,
     "ising": Ising,
 }
+"""The built-in families by the names that `family` may be, besides "ward"."""
 
 
 def named_family(name: str) -> Family:

@@ -28,6 +28,7 @@ PURE_ENGINES: dict[str, PureEngine] = {
     "recompute": recompute,
 }
 ENGINES = ("numpy", *PURE_ENGINES, "windowed", "sparse")
+"""What `engine` may be in `agglomerate`, besides "auto"."""
 
 # Up to so many points at least the matrix engine is the faster, of all families.
 _FEW_POINTS = 1000

@@ -1,0 +1,69 @@
+"""Settings of the documentation site; `docs/build` builds it."""
+
+import sys
+from importlib.metadata import version as version_of
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS / "_extensions"))
+
+project = "bregjax"
+copyright = "the bregjax authors"
+version = release = version_of("bregjax")
+html_title = f"bregjax {release}"
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "myst_nb",
+    # Those of this folder:
+    "collected_pages",
+    "every_name",
+    "plain_docstrings",
+]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "jupyter_execute"]
+default_role = "py:obj"
+add_module_names = False
+toc_object_entries = False
+
+autosummary_generate = True
+autosummary_ignore_module_all = False
+# What overrides a documented method has no docstring of its own, and no second place.
+autodoc_inherit_docstrings = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+python_maximum_signature_line_length = 60
+python_display_short_literal_types = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+napoleon_attr_annotations = False
+napoleon_use_rtype = False
+
+myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+nb_execution_mode = "cache"
+nb_execution_timeout = 150
+nb_execution_raise_on_error = True
+# Those that take long are shown as they are kept, without outputs.
+nb_execution_excludepatterns = ["notebooks/gpu*", "notebooks/paper*"]
+nb_execution_cache_path = str(DOCS / "_build" / ".jupyter_cache")
+nb_merge_streams = True
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "source_repository": "https://github.com/bregjax/bregjax/",
+    "source_branch": "main",
+    "source_directory": "docs/",
+    "top_of_page_buttons": [],
+}
+pygments_style = "tango"
+pygments_dark_style = "monokai"
