@@ -15,7 +15,7 @@ CASES = family_cases.FAMILIES
 
 
 def rank_at(family, natural):
-    """Of the Hessian of ψ in float64, its rows and columns scaled to a diagonal of 1."""
+    """The rank of ∇²ψ, scaled to a diagonal of 1."""
     flat, unravel = ravel_pytree(natural)
     psi = lambda theta: family.log_partition(unravel(theta))
     hessian = np.asarray(jax.hessian(psi)(flat))

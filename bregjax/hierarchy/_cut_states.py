@@ -7,19 +7,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax._evaluation import build_leaves
+from bregjax._evaluation import build_leaves, padded_size
 from bregjax._problem import Problem
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import Merges
-from bregjax.hierarchy._dendrogram import Dendrogram
+from bregjax.hierarchy._cuts import labels_of, nodes_of
 from bregjax.hierarchy._steps import settled_along
+from bregjax.hierarchy._walk import parents, roots_below
 
 __all__ = [
     "Clusters",
     "clusters_at",
     "clusters_of_cut",
     "clusters_without",
+    "cut_size",
     "rests_of_cut",
     "weights_of_cut",
 ]
@@ -49,19 +51,30 @@ def clusters_at(
     return Clusters(states, _weights(merges, problem.weights, nodes))
 
 
-def clusters_of_cut(
-    problem: Problem, children: Array, num_clusters: int
-) -> tuple[Clusters, Array]:
-    """The clusters of a cut `[k]`, and each point's own by its place there `[m]`.
+def cut_size(num_clusters: int, num_points: int) -> int:
+    """How many clusters a program has room for: one size for many numbers.
 
-    They are numbered as `Dendrogram.cut` does.
+    16, or the next of eight sizes an octave, but no more than there are points.
     """
-    nodes, labels = _cut(children, num_clusters=num_clusters)
-    return clusters_at(problem, children, nodes), labels
+    return min(max(padded_size(num_clusters), 16), num_points)
+
+
+def clusters_of_cut(
+    problem: Problem, children: Array, num_clusters: Array | int, size: int
+) -> tuple[Clusters, Array]:
+    """The clusters of a cut `[size]`, and each point's own by its place there `[m]`.
+
+    They are numbered as `Dendrogram.cut` does. Those behind the first `num_clusters`,
+    which may be traced, fill up: clusters of the cut once more, of weight 0.
+    """
+    nodes, labels = _cut(children, num_clusters, size=size)
+    clusters = clusters_at(problem, children, nodes)
+    there = jnp.arange(size) < num_clusters
+    return Clusters(clusters.states, jnp.where(there, clusters.weights, 0)), labels
 
 
 def clusters_without(
-    problem: Problem, children: Array, num_clusters: int
+    problem: Problem, children: Array, num_clusters: Array | int
 ) -> tuple[Clusters, Array]:
     """For each point the rest of its cluster of a cut, `[m]`, and whether there is one.
 
@@ -70,21 +83,24 @@ def clusters_without(
     rest of each node is that of its parent, pooled with its sibling.
     """
     m = problem.num_points
-    merges, rest = _with_rests(children, m, num_clusters)
+    merges, rest = _with_rests(children, num_clusters)
     model, leaves = build_leaves(problem)
     states = settled_along(model, merges, leaves, rest)
     weights = _weights(merges, problem.weights, rest)
     return Clusters(states, weights), rest != jnp.arange(m, dtype=rest.dtype)
 
 
-def weights_of_cut(problem: Problem, children: Array, num_clusters: int) -> Array:
-    """Sums of the points' own weights in the clusters of a cut, `[k]`."""
-    nodes, _ = _cut(children, num_clusters=num_clusters)
-    return _weights(Merges(children, problem.num_points), problem.weights, nodes)
+def weights_of_cut(
+    problem: Problem, children: Array, num_clusters: Array | int, size: int
+) -> Array:
+    """The weights of `clusters_of_cut`, `[size]`."""
+    nodes, _ = _cut(children, num_clusters, size=size)
+    weights = _weights(Merges(children, problem.num_points), problem.weights, nodes)
+    return jnp.where(jnp.arange(size) < num_clusters, weights, 0)
 
 
 def rests_of_cut(
-    problem: Problem, children: Array, num_clusters: int
+    problem: Problem, children: Array, num_clusters: Array | int
 ) -> tuple[Array, Array, Array]:
     """Of each point its cluster of a cut, the weight of the rest, and whether any is.
 
@@ -92,19 +108,22 @@ def rests_of_cut(
         Places of clusters, weights and booleans, `[m]` each.
     """
     m = problem.num_points
-    _, labels = _cut(children, num_clusters=num_clusters)
-    merges, rest = _with_rests(children, m, num_clusters)
+    _, labels = _cut(children, num_clusters, size=1)
+    merges, rest = _with_rests(children, num_clusters)
     there = rest != jnp.arange(m, dtype=rest.dtype)
     return labels, _weights(merges, problem.weights, rest), there
 
 
-@functools.partial(jax.jit, static_argnames="num_clusters")
-def _cut(children: Array, *, num_clusters: int) -> tuple[Array, Array]:
-    """The nodes that are the clusters of a cut, and each point's cluster."""
-    count = children.shape[0]
-    tree = Dendrogram(children, jnp.zeros(count), jnp.ones(count + 1))
-    nodes = tree.cluster_nodes(num_clusters=num_clusters)
-    return jnp.asarray(nodes), jnp.asarray(tree.cut(num_clusters=num_clusters))
+@functools.partial(jax.jit, static_argnames="size")
+def _cut(
+    children: Array, num_clusters: Array | int, *, size: int
+) -> tuple[Array, Array]:
+    """The nodes that are the clusters of a cut `[size]`, and each point's cluster."""
+    num_nodes = 2 * len(children) + 1
+    # The last merges are undone, as in `Dendrogram.cut`.
+    whole = jnp.arange(num_nodes) <= num_nodes - num_clusters
+    node = roots_below(parents(jnp.asarray(children)), whole)
+    return nodes_of(node, size), labels_of(node)
 
 
 @jax.jit
@@ -113,12 +132,13 @@ def _weights(merges: Merges, weights: Array, nodes: Array) -> Array:
     return merges.sum(weights)[nodes]
 
 
-@functools.partial(jax.jit, static_argnames=("m", "num_clusters"))
-def _with_rests(children: Array, m: int, num_clusters: int) -> tuple[Merges, Array]:
+@jax.jit
+def _with_rests(children: Array, num_clusters: Array | int) -> tuple[Merges, Array]:
     """The merges of a tree, then those of rests; and the rest of each leaf, `[m]`.
 
     A leaf that is a cluster has no rest, and its own number stands for it.
     """
+    m = len(children) + 1
     last = m - 2
     children = jnp.asarray(children, jnp.int32)
     nodes = jnp.arange(2 * m - 1, dtype=jnp.int32)
