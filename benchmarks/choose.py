@@ -135,7 +135,8 @@ def mclust(names):
 
 
 def table(paths):
-    lines = [json.loads(t) for path in paths for t in Path(path).open(encoding="utf-8")]
+    texts = [Path(path).read_text("utf-8").splitlines() for path in paths]
+    lines = [json.loads(line) for text in texts for line in text]
     methods = list(dict.fromkeys(m for line in lines for m in line["best"]))
     for words in ERRORS:
         print(f"\n{words}\n")

@@ -145,8 +145,7 @@ def _parts(place):
 
 def _inside(x):
     """Shares as they are written down: none is 0 or 1."""
-    x = np.clip(x, 1e-6, 1 - 1e-6)
-    return x
+    return np.clip(x, 1e-6, 1 - 1e-6)
 
 
 def _simplex(x):
@@ -212,7 +211,10 @@ KINDS = {
         "ward",
     ),
     "poisson": _frozen(
-        lambda place, shape: stats.poisson(np.exp(1.5 + place)), "4 counts", 4, "poisson"
+        lambda place, shape: stats.poisson(np.exp(1.5 + place)),
+        "4 counts",
+        4,
+        "poisson",
     ),
     "negative_binomial": _frozen(
         lambda place, shape: stats.nbinom(5.0, 5 / (5 + np.exp(2 + place))),
@@ -309,9 +311,9 @@ KINDS = {
     "table": Kind(
         bj.Product(
             {
-                **{j: "diagonal_gaussian" for j in range(3)},
-                **{j: "poisson" for j in (3, 4)},
-                **{j: "categorical" for j in (5, 6)},
+                **dict.fromkeys(range(3), "diagonal_gaussian"),
+                **dict.fromkeys((3, 4), "poisson"),
+                **dict.fromkeys((5, 6), "categorical"),
             }
         ),
         11,

@@ -23,6 +23,7 @@ __all__ = [
     "clusters_without",
     "cut_size",
     "rests_of_cut",
+    "weights_at",
     "weights_of_cut",
 ]
 
@@ -48,7 +49,12 @@ def clusters_at(
     model, leaves = build_leaves(problem)
     merges = Merges(children, problem.num_points)
     states = settled_along(model, merges, leaves, nodes)
-    return Clusters(states, _weights(merges, problem.weights, nodes))
+    return Clusters(states, weights_at(problem, children, nodes))
+
+
+def weights_at(problem: Problem, children: Array, nodes: Array | np.ndarray) -> Array:
+    """Sums of the points' own weights in some nodes of a tree."""
+    return _weights(Merges(children, problem.num_points), problem.weights, nodes)
 
 
 def cut_size(num_clusters: int, num_points: int) -> int:
@@ -95,7 +101,7 @@ def weights_of_cut(
 ) -> Array:
     """The weights of `clusters_of_cut`, `[size]`."""
     nodes, _ = _cut(children, num_clusters, size=size)
-    weights = _weights(Merges(children, problem.num_points), problem.weights, nodes)
+    weights = weights_at(problem, children, nodes)
     return jnp.where(jnp.arange(size) < num_clusters, weights, 0)
 
 

@@ -9,7 +9,7 @@ from bregjax._mixtures import log_total, log_weights
 from bregjax._problem import Problem
 from bregjax._typing import Array
 from bregjax.hierarchy._blocks import map_rows
-from bregjax.hierarchy._cut_states import Clusters, clusters_at
+from bregjax.hierarchy._cut_states import Clusters, clusters_at, weights_at
 from bregjax.hierarchy._sparse.densities import sparse_log_densities
 
 __all__ = ["likelihoods_of_cuts", "mixture_sums", "mixture_sums_by_density"]
@@ -32,13 +32,13 @@ def likelihoods_of_cuts(problem: Problem, children: Array, *, size: int) -> Arra
         likeliest cluster, Σ w max_k log π_k p(x; τ_k).
     """
     nodes, within = _nodes_of_cuts(children, size)
-    clusters = clusters_at(problem, children, nodes)
     if not isinstance(problem.x, ColumnBlocks):
-        rows = problem.x, problem.weights
-        return mixture_sums(problem.family, clusters, *rows, within)
+        clusters, rows = clusters_at(problem, children, nodes), problem.x
+        return mixture_sums(problem.family, clusters, rows, problem.weights, within)
     states_of = lambda part: clusters_at(part, children, nodes).states
     scores = sparse_log_densities(problem, problem.x, states_of)
-    return mixture_sums_by_density(scores, clusters.weights, problem.weights, within)
+    weights = weights_at(problem, children, nodes)
+    return mixture_sums_by_density(scores, weights, problem.weights, within)
 
 
 def _nodes_of_cuts(children: Array, size: int) -> tuple[Array, Array]:
