@@ -21,6 +21,7 @@ from bregjax.hierarchy._tree_costs import children_of
 from bregjax.partition._em import fitted_mixture
 from bregjax.partition._mixture import sums_of_rows
 from bregjax.partition._points import check_on_host, checked_on_host, points_of
+from bregjax.smoothing._lessened import lessened
 
 __all__ = ["choose_num_clusters"]
 
@@ -39,6 +40,7 @@ def choose_num_clusters(
     criterion: Criterion = "bic",
     refine: bool = False,
     held_out: bool = False,
+    smoothing_share: float = 0.01,
 ) -> NumClusters:
     """Choose a number of clusters by the mixtures that the cuts of a tree stand for.
 
@@ -50,10 +52,12 @@ def choose_num_clusters(
     (`family.num_parameters`), and N = Σ w_i. Of BIC and ICL the smaller is the better;
     mclust has their negatives, scikit-learn the same sign.
 
-    Densities are those of `soft_assignments`: clusters are smoothed, rows are not. So a
-    cluster of one row has a finite density, that of its kernel. With a bandwidth far
-    below the spread of clusters that density is so high that single rows pay as
-    clusters, and BIC sees no end; the default smoothings are not.
+    Densities are those of `soft_assignments`, but with a hundredth of the smoothing.
+    Rows are not smoothed, so kernels as wide as those of the tree, which suit the
+    spread of all rows, would make every cluster too wide for its rows, and BIC would
+    say that there are far too few. What is left keeps the density of a cluster of one
+    row finite, and low enough that single rows do not pay as clusters. With narrow
+    bandwidths of your own they might: `smoothing_share` is the setting.
 
     Without smoothing, and with rows in the tree's own clusters in place of the
     likeliest, the likelihood in ICL would follow from merge costs alone: L_1 plus the
@@ -83,6 +87,9 @@ def choose_num_clusters(
         refine: Whether the mixture of each cut is fitted by EM first, as
             `soft_clustering(problem, num_clusters=k, init=tree)` does. The leave-one-
             out likelihood and the gaps are of the cuts all the same.
+        smoothing_share: The part of the problem's smoothing that clusters keep: of the
+            covariance of kernels, so a tenth of their bandwidth at 0.01, of amounts and
+            counts. Above 0, at most 1; maps of your own stay as they are.
         held_out: Whether to compute the leave-one-out likelihood although another
             criterion chooses; that takes the time of K trees or so.
 
@@ -120,6 +127,10 @@ def choose_num_clusters(
             f"`criterion` must be one of {list(get_args(Criterion))}; got "
             f"{criterion!r}."
         )
+    if not 0 < smoothing_share <= 1:
+        raise ValueError(
+            f"`smoothing_share` must be above 0 and at most 1; got {smoothing_share}."
+        )
     if not isinstance(problem.family, Family):
         raise ValueError(
             "`problem` must have a family, whose densities make likelihoods; got "
@@ -130,6 +141,8 @@ def choose_num_clusters(
     m = problem.num_points
     children = np.asarray(children_of(tree, m))
     check_same_problem(tree, problem)
+    costs, gaps = _costs_and_gaps(problem, tree, m)
+    problem = problem.replace(smoothing=lessened(problem.smoothing, smoothing_share))
     if max_clusters is None:
         max_clusters = min(_MOST, m)
     count = check_count("max_clusters", max_clusters, m, "rows")
@@ -145,7 +158,6 @@ def choose_num_clusters(
     num_parameters = numbers * (problem.family.num_parameters + 1) - 1
     sample_size = float(np.sum(problem.weights))
     penalty = num_parameters * np.log(sample_size)
-    costs, gaps = _costs_and_gaps(problem, tree, count)
     found = NumClusters(
         numbers=numbers,
         num_parameters=num_parameters,
@@ -153,8 +165,8 @@ def choose_num_clusters(
         bic=penalty - 2 * sums[0],
         icl=penalty - 2 * sums[1],
         held_out=left_out,
-        costs=costs,
-        gaps=gaps,
+        costs=costs[:count],
+        gaps=gaps[:count],
         sample_size=sample_size,
         criterion=criterion,
         refined=refine,
@@ -208,9 +220,8 @@ def _costs_and_gaps(
 ) -> tuple[np.ndarray, np.ndarray]:
     """What joining k clusters into k − 1 costs, and the ratios of these, `[count]`."""
     costs = tree.merge_costs if isinstance(tree, Dendrogram) else replay(problem, tree)
-    missing = np.full(count + 1, np.nan)
     # No merge goes below one cluster, and none is before the first.
-    last = np.concatenate([[np.nan], np.asarray(costs, float)[::-1], missing])
+    last = np.concatenate([[np.nan], np.asarray(costs, float)[::-1], [np.nan]])
     with np.errstate(divide="ignore", invalid="ignore"):
         return last[:count], last[:count] / last[1 : count + 1]
 

@@ -112,7 +112,7 @@ def _covariance(rng):
     return axes * rng.uniform(0.3, 2.0, 2) @ axes.T
 
 
-def _frozen(distribution, words, dim, family, shape=lambda rng: None):
+def _frozen(distribution, words, dim, family, shape=lambda rng: None, most=60.0):
     """A kind of independent columns, of a frozen distribution of SciPy."""
 
     def sample(rng, place, shape, n):
@@ -124,7 +124,7 @@ def _frozen(distribution, words, dim, family, shape=lambda rng: None):
         part = frozen.logpmf if hasattr(frozen.dist, "logpmf") else frozen.logpdf
         return part(x).sum(1)
 
-    return Kind(family, dim, sample, log_density, words, shape)
+    return Kind(family, dim, sample, log_density, words, shape, most=most)
 
 
 def _codes(rng, place, n, levels):
@@ -140,7 +140,7 @@ def _code_density(x, place, levels):
 
 
 def _parts(place):
-    return 15 * special.softmax(place)
+    return 60 * special.softmax(place)
 
 
 def _inside(x):
@@ -215,18 +215,21 @@ KINDS = {
         "4 counts",
         4,
         "poisson",
+        most=3.0,
     ),
     "negative_binomial": _frozen(
         lambda place, shape: stats.nbinom(5.0, 5 / (5 + np.exp(2 + place))),
         "5 counts of known dispersion",
         5,
         bj.NegativeBinomial(5.0),
+        most=3.0,
     ),
     "geometric": _frozen(
         lambda place, shape: stats.geom(1 / (1 + np.exp(1.5 + place)), loc=-1),
         "10 counts",
         10,
         "geometric",
+        most=3.0,
     ),
     "bernoulli": _frozen(
         lambda place, shape: stats.bernoulli(special.expit(place)),
@@ -265,14 +268,15 @@ KINDS = {
         "beta",
         4,
         lambda rng, place, shape, n: _inside(
-            rng.beta(10 * special.expit(place), 10 * special.expit(-place), (n, 4))
+            rng.beta(40 * special.expit(place), 40 * special.expit(-place), (n, 4))
         ),
         lambda x, place, shape: (
-            stats.beta(10 * special.expit(place), 10 * special.expit(-place))
+            stats.beta(40 * special.expit(place), 40 * special.expit(-place))
             .logpdf(x)
             .sum(1)
         ),
         "4 shares",
+        most=4.0,
     ),
     "dirichlet": Kind(
         "dirichlet",
