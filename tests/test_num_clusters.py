@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 import bregjax as bj
 from bregjax.convex import SquaredNorm
-from bregjax.smoothing import blur, mixing, pseudo_count
+from bregjax.smoothing import adding, blur, mixing, pseudo_count
 
 M, K = 24, 6
 stats: Any = scipy.stats
@@ -55,28 +55,28 @@ CASES = {
         "gaussian",
         blur(0.7),
         lambda rng: centers(rng) + rng.normal(size=(M, 2)),
-        lambda *cluster: gaussian_densities(*cluster, 0.7),
+        lambda share, *cluster: gaussian_densities(*cluster, 0.7 * share**0.5),
         5,
     ),
     "poisson": (
         "poisson",
         pseudo_count(np.ones(2), 0.5),
         poisson_rows,
-        lambda *cluster: poisson_densities(*cluster, 0.5),
+        lambda share, *cluster: poisson_densities(*cluster, 0.5 * share),
         2,
     ),
     "unsmoothed": (
         "poisson",
         None,
         lambda rng: poisson_rows(rng) + 1,
-        lambda *cluster: poisson_densities(*cluster, 0.0),
+        lambda share, *cluster: poisson_densities(*cluster, 0.0),
         2,
     ),
     "bernoulli": (
         "bernoulli",
         mixing(np.full(4, 0.5), 0.1),
         lambda rng: (rng.random((M, 4)) < 1 / (1 + np.exp(-centers(rng, 4)))) * 1.0,
-        lambda *cluster: bernoulli_densities(*cluster, 0.1),
+        lambda share, *cluster: bernoulli_densities(*cluster, 0.1 * share),
         4,
     ),
 }
@@ -89,11 +89,11 @@ def make(name, rng, *, weighted=True):
     return problem, bj.agglomerate(problem), densities, count
 
 
-def terms_by_hand(problem, labels, densities):
+def terms_by_hand(problem, labels, densities, share=1.0):
     """log π_c p(x; c), `[m, k]`."""
     x, w = np.asarray(problem.x), np.asarray(problem.weights)
     columns = [
-        np.log(w[labels == c].sum() / w.sum()) + densities(x, w, labels == c)
+        np.log(w[labels == c].sum() / w.sum()) + densities(share, x, w, labels == c)
         for c in range(labels.max() + 1)
     ]
     return np.stack(columns, axis=1)
@@ -105,13 +105,14 @@ quiet = pytest.mark.filterwarnings("ignore:.* is (flat|best at):UserWarning")
 
 @quiet
 @pytest.mark.parametrize("name", CASES)
-def test_criteria_against_scipy(name, rng):
+@pytest.mark.parametrize("share", [0.01, 1.0])
+def test_criteria_against_scipy(name, share, rng):
     problem, tree, densities, count = make(name, rng)
-    found = bj.choose_num_clusters(problem, tree, max_clusters=K)
+    found = bj.choose_num_clusters(problem, tree, max_clusters=K, smoothing_share=share)
     w = np.asarray(problem.weights)
     assert found.sample_size == w.sum() > M
     for k in range(1, K + 1):
-        terms = terms_by_hand(problem, tree.cut(k), densities)
+        terms = terms_by_hand(problem, tree.cut(k), densities, share)
         parameters = k * count + k - 1
         likelihood = w @ logsumexp(terms, axis=1)
         penalty = parameters * np.log(w.sum())
@@ -130,19 +131,20 @@ def test_criteria_against_scipy(name, rng):
 @pytest.mark.parametrize("name", ["gaussian", "poisson"])
 def test_held_out_likelihood_against_refitting(name, rng):
     problem, tree, densities, _ = make(name, rng)
-    found = bj.choose_num_clusters(problem, tree, max_clusters=K, criterion="held_out")
+    found = bj.choose_num_clusters(
+        problem, tree, max_clusters=K, criterion="held_out", smoothing_share=1
+    )
     x, w = np.asarray(problem.x), np.asarray(problem.weights)
     for k in (1, 2, 5):
         labels, total = tree.cut(k), 0.0
         for i in range(M):
-            parts = [(labels == c) & (np.arange(M) != i) for c in range(k)]
-            total += w[i] * logsumexp(
-                [
-                    np.log(w[part].sum() / (w.sum() - w[i])) + densities(x, w, part)[i]
-                    for part in parts
-                    if part.any()
-                ]
-            )
+            terms = []
+            for c in range(k):
+                part = (labels == c) & (np.arange(M) != i)
+                if part.any():
+                    share = w[part].sum() / (w.sum() - w[i])
+                    terms.append(np.log(share) + densities(1.0, x, w, part)[i])
+            total += w[i] * logsumexp(terms)
         np.testing.assert_allclose(found.held_out[k - 1], total, rtol=1e-9)
     assert found.num_clusters == 1 + np.argmax(found.held_out)
 
@@ -150,7 +152,7 @@ def test_held_out_likelihood_against_refitting(name, rng):
 @quiet
 def test_bic_of_scikit_learn(rng):
     problem, tree, _, _ = make("gaussian", rng, weighted=False)
-    found = bj.choose_num_clusters(problem, tree, max_clusters=K)
+    found = bj.choose_num_clusters(problem, tree, max_clusters=K, smoothing_share=1)
     x = np.asarray(problem.x)
     for k in range(1, K + 1):
         members = [tree.cut(k) == c for c in range(k)]
@@ -184,6 +186,23 @@ def test_merge_costs_give_the_classification_likelihood(rng):
         by_costs = found.log_likelihood[0] + np.nansum(found.costs[:k])
         by_costs += sizes @ np.log(sizes / w.sum())
         np.testing.assert_allclose(by_costs, by_hand, rtol=1e-9)
+
+
+@quiet
+def test_smoothing_of_blocks_is_lessened_too(rng):
+    table = {"a": rng.normal(size=20), "b": rng.beta(2, 2, 20), "c": [*"xyxy"] * 5}
+    smoothing = {"a": blur(2.0), "c": mixing(np.full(2, 0.5), 0.5)}
+    family = {"a": "diagonal_gaussian", "b": "beta", "c": "categorical"}
+    problem = bj.Problem(table, family=family, smoothing=smoothing)
+    amount = problem.smoothing.maps[1].amount
+    center = problem.smoothing.maps[1].center
+    less = {"a": blur(0.4), "c": mixing(np.full(2, 0.5), 0.02)}
+    less["b"] = adding(center, 0.04 * amount)
+    by_hand = bj.Problem(table, family=family, smoothing=less)
+    children = bj.agglomerate(problem).children
+    one = bj.choose_num_clusters(problem, children, smoothing_share=0.04)
+    other = bj.choose_num_clusters(by_hand, children, smoothing_share=1)
+    np.testing.assert_allclose(one.bic, other.bic, rtol=1e-9)
 
 
 def test_costs_and_gaps(rng):
@@ -278,7 +297,9 @@ def test_families_that_solve(rng):
 @pytest.mark.parametrize("name", ["gaussian", "poisson"])
 def test_refined_mixtures_are_those_of_soft_clustering(name, rng):
     problem, tree, _, count = make(name, rng)
-    found = bj.choose_num_clusters(problem, tree, max_clusters=4, refine=True)
+    found = bj.choose_num_clusters(
+        problem, tree, max_clusters=4, refine=True, smoothing_share=1
+    )
     assert found.refined
     for k in (1, 3):
         fitted = bj.soft_clustering(problem, init=tree, num_clusters=k, tolerance=1e-5)
@@ -308,10 +329,12 @@ def test_chains(rng):
     x = rng.normal(size=(40, 1)).cumsum(axis=0)
     problem = bj.Problem(x, family="gaussian", smoothing=blur(1.0))
     children = np.stack([np.r_[0, 40 + np.arange(38)], np.arange(1, 40)], axis=1)
-    found = bj.choose_num_clusters(problem, children, max_clusters=40, criterion="gap")
+    found = bj.choose_num_clusters(
+        problem, children, max_clusters=40, criterion="gap", smoothing_share=1
+    )
     labels = np.minimum(np.arange(40)[::-1], 39)
     terms = terms_by_hand(
-        problem, labels, lambda *c: stats.norm(c[0][c[2]].mean(), 1).logpdf(x[:, 0])
+        problem, labels, lambda s, *c: stats.norm(c[0][c[2]].mean(), s).logpdf(x[:, 0])
     )
     np.testing.assert_allclose(
         found.log_likelihood[-1], logsumexp(terms, axis=1).sum(), rtol=1e-9
@@ -342,7 +365,7 @@ def test_clusters_without_a_density_have_no_say():
         if k > 2:
             labels = [[0, 0, 1, 1, 2], [0, 0, 1, 2, 3], [0, 1, 2, 3, 4]][k - 3]
         terms = terms_by_hand(
-            problem, np.array(labels), lambda *c: poisson_densities(*c, 0.0)
+            problem, np.array(labels), lambda s, *c: poisson_densities(*c, 0.0)
         )
         likelihood = logsumexp(terms, axis=1).sum()
         np.testing.assert_allclose(found.log_likelihood[k - 1], likelihood, rtol=1e-9)
@@ -412,6 +435,8 @@ def test_errors(rng):
     choose = bj.choose_num_clusters
     with pytest.raises(ValueError, match="`criterion` must be one of"):
         choose(problem, tree, criterion="aic")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="`smoothing_share` must be above 0"):
+        choose(problem, tree, smoothing_share=0)
     with pytest.raises(ValueError, match="`max_clusters` must be from 1 to 24"):
         choose(problem, tree, max_clusters=25)
     function = bj.Problem(problem.x, family=SquaredNorm())
