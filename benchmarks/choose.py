@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 from harness.mixtures import KINDS, made
+from sklearn.datasets import load_iris
+from sklearn.mixture import GaussianMixture
 
 import bregjax as bj
 from bregjax._evaluation import working
@@ -73,9 +75,9 @@ def criteria(problem):
         "bic": numbers[np.argmin(cuts.bic)],
         "icl": numbers[np.argmin(cuts.icl)],
         "icl by costs": numbers[np.argmin(by_costs(cuts, tree))],
-        "held out": numbers[np.argmax(cuts.held_out)],
+        "held out": numbers[np.argmax(np.asarray(cuts.held_out))],
         "bic smooth": numbers[np.argmin(smooth.bic)],
-        "held out smooth": numbers[np.argmax(smooth.held_out)],
+        "held out smooth": numbers[np.argmax(np.asarray(smooth.held_out))],
         "gap": numbers[np.nanargmax(cuts.gaps)],
         "difference": numbers[np.nanargmin(below)],
         "bic refined": numbers[np.argmin(fitted.bic)],
@@ -116,27 +118,66 @@ MODELS = {
 }
 
 
-def mclust(names):
+def by_mclust(tables, models, most=MOST):
+    """For each table the number that Mclust() chooses, and its BIC for each."""
     with tempfile.TemporaryDirectory() as folder:
-        files, jobs = [], []
-        for name in names or MODELS:
-            for words, error in ERRORS.items():
-                for k in NUMBERS:
-                    for seed in SEEDS:
-                        path = Path(folder) / f"{len(files)}.npy"
-                        np.save(path, made(KINDS[name], k, seed, error).x)
-                        files.append({"kind": name, "words": words, "k": k})
-                        jobs.append(f"{path} {MODELS[name]}")
+        jobs = []
+        for number, (x, model) in enumerate(zip(tables, models, strict=True)):
+            path = Path(folder) / f"{number}.npy"
+            np.save(path, np.asarray(x, float))
+            jobs.append(f"{path} {model}\n")
         listed = Path(folder) / "jobs.txt"
-        listed.write_text("\n".join(jobs) + "\n", "utf-8")
+        listed.write_text("".join(jobs), "utf-8")
         done = subprocess.run(
-            ["Rscript", str(R_SCRIPT), str(listed), str(MOST)],
+            ["Rscript", str(R_SCRIPT), str(listed), str(most)],
             capture_output=True,
             text=True,
             check=True,
         )
-    for line, answer in zip(files, done.stdout.splitlines(), strict=True):
-        print(json.dumps(line | {"best": {"mclust": int(answer)}}))
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+def mclust(names):
+    lines, tables, models = [], [], []
+    for name in names or MODELS:
+        for words, error in ERRORS.items():
+            for k in NUMBERS:
+                for seed in SEEDS:
+                    tables.append(made(KINDS[name], k, seed, error).x)
+                    models.append(MODELS[name])
+                    lines.append({"kind": name, "words": words, "k": k, "seed": seed})
+    for line, answer in zip(lines, by_mclust(tables, models), strict=True):
+        print(json.dumps(line | {"best": {"mclust": int(answer[0])}}))
+
+
+def iris(_):
+    """BIC of 1 to 6 clusters of iris: cuts, refined, scikit-learn's, mclust's."""
+    x, most = load_iris().data, 6
+    for name, form in {"gaussian": "full", "diagonal_gaussian": "diag"}.items():
+        problem = bj.Problem(x, family=name)
+        tree = bj.agglomerate(problem)
+        rows = {}
+        for words, options in {
+            "bregjax, cuts": {},
+            "bregjax, refined": {"refine": True},
+            "bregjax, cuts, all smoothing": {"smoothing_share": 1},
+        }.items():
+            rows[words] = bj.choose_num_clusters(
+                problem, tree, max_clusters=most, **options
+            ).bic
+        rows["scikit-learn, best of 10 starts"] = [
+            GaussianMixture(k, covariance_type=form, n_init=10, random_state=0)
+            .fit(x)
+            .bic(x)
+            for k in range(1, most + 1)
+        ]
+        for model in (MODELS[name], "all"):
+            answer = by_mclust([x], [model], most)[0]
+            rows[f"mclust, {model}"] = [-float(value) for value in answer[1:]]
+        for words, bics in rows.items():
+            best = 1 + int(np.argmin(bics)) if len(bics) > 1 else answer[0]
+            cells = " | ".join(f"{bic:.1f}" for bic in bics)
+            print(f"| {name} | {words} | {best} | {cells} |")
 
 
 def table(paths):

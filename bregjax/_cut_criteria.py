@@ -144,18 +144,24 @@ class NumClusters:
         plural = "s" * (best != 1)
         tried = f"of 1 to {self.numbers[-1]} ({of})"
         lines = [f"{best} cluster{plural} by {_NAMES[self.criterion]}, {tried}"]
-        names = ["", "k", "parameters", "log-likelihood", "BIC", "ICL"]
-        columns = [self.num_parameters, self.log_likelihood, self.bic, self.icl]
-        if self.held_out is not None:
-            names.append("held out")
-            columns.append(self.held_out)
-        names += ["cost", "gap"]
-        columns += [self.costs, self.gaps]
+        likelihoods = {
+            "log-likelihood": self.log_likelihood,
+            "BIC": self.bic,
+            "ICL": self.icl,
+            "held out": self.held_out,
+        }
+        columns = [
+            ("parameters", self.num_parameters, ".0f"),
+            *((name, v, ".1f") for name, v in likelihoods.items() if v is not None),
+            ("cost", self.costs, ".4g"),
+            ("gap", self.gaps, ".2f"),
+        ]
         low = int(np.clip(best - _SHOWN, 1, max(len(self.numbers) - 2 * _SHOWN, 1)))
-        table = [names]
+        table = [("", "k", *(name for name, _, _ in columns))]
         for k in range(low, min(low + 2 * _SHOWN, len(self.numbers)) + 1):
             mark = "*" if k == best else "·" if k in self.plausible else ""
-            table.append([mark, str(k), *(_number(c[k - 1]) for c in columns)])
+            cells = (_number(values[k - 1], form) for _, values, form in columns)
+            table.append((mark, str(k), *cells))
         lines += ["  " + line for line in aligned(table)]
         return "\n".join([*lines, *self.caveats])
 
@@ -170,10 +176,5 @@ class NumClusters:
         return np.where(np.isnan(values), -np.inf, values)
 
 
-def _number(value: float) -> str:
-    """A number with the digits that tell one k from the next."""
-    if np.isnan(value):
-        return "–"
-    if float(value).is_integer() or not np.isfinite(value):
-        return f"{value:.0f}"
-    return f"{value:.2f}" if abs(value) < 100 else f"{value:.1f}"
+def _number(value: float, form: str) -> str:
+    return "–" if np.isnan(value) else f"{value:{form}}"

@@ -131,10 +131,11 @@ def choose_num_clusters(
         raise ValueError(
             f"`smoothing_share` must be above 0 and at most 1; got {smoothing_share}."
         )
-    if not isinstance(problem.family, Family):
+    family = problem.family
+    if not isinstance(family, Family):
         raise ValueError(
             "`problem` must have a family, whose densities make likelihoods; got "
-            f"{problem.family!r}. Write the family that the convex function is the "
+            f"{family!r}. Write the family that the convex function is the "
             "conjugate of, or look at the costs of the last merges, "
             "tree.merge_costs[-20:]."
         )
@@ -155,7 +156,7 @@ def choose_num_clusters(
     if held_out or criterion == "held_out":
         left_out = _left_out(problem, children, count, size)
     numbers = np.arange(1, count + 1)
-    num_parameters = numbers * (problem.family.num_parameters + 1) - 1
+    num_parameters = numbers * (family.num_parameters + 1) - 1
     sample_size = float(np.sum(problem.weights))
     penalty = num_parameters * np.log(sample_size)
     found = NumClusters(

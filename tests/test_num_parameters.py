@@ -1,5 +1,7 @@
 """Free parameters of families: stated counts against ranks of second derivatives."""
 
+from typing import Any
+
 import family_cases
 import jax
 import jax.numpy as jnp
@@ -8,7 +10,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import bregjax as bj
-from bregjax.families import Family
+from bregjax.families import FAMILIES, Family
 from bregjax.families._dimension import minimal_dimension
 
 CASES = family_cases.FAMILIES
@@ -31,13 +33,13 @@ def test_counts_are_ranks(name, rng, x64):
 
 
 def test_counts_of_built_in_families_are_stated():
-    for name, family in bj.families.FAMILIES.items():
+    for name, family in FAMILIES.items():
         assert family.num_parameters is not Family.num_parameters, name
 
 
 def test_all_built_in_families_have_a_case():
     cased = {type(case.make()) for case in CASES.values()}
-    assert set(bj.families.FAMILIES.values()) <= cased
+    assert set(FAMILIES.values()) <= cased
 
 
 @pytest.mark.parametrize("name", ["gaussian", "multinomial", "ising", "gamma"])
@@ -64,9 +66,8 @@ def test_columns_and_products_add_up():
     )
     assert bj.Columnwise(column, dim=3).num_parameters == 6
     table = {"a": [1.0, 2.0, None], "b": [0, 3, 4], "c": ["x", "y", "z"]}
-    family = bj.Product(
-        {"a": "diagonal_gaussian", "b": "poisson", "c": "categorical"}
-    ).for_data(table)
+    names = {"a": "diagonal_gaussian", "b": "poisson", "c": "categorical"}
+    family: Any = bj.Problem(table, family=bj.Product(names)).family
     assert family.num_parameters == 2 + 1 + 2
 
 

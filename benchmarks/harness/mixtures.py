@@ -136,7 +136,7 @@ def _codes(rng, place, n, levels):
 
 def _code_density(x, place, levels):
     logs = special.log_softmax(place.reshape(-1, levels), axis=1)
-    return sum(logs[j][x[:, j].astype(int)] for j in range(len(logs)))
+    return np.sum([logs[j][x[:, j].astype(int)] for j in range(len(logs))], axis=0)
 
 
 def _parts(place):

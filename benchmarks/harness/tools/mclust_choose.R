@@ -1,4 +1,4 @@
-# The number of clusters that Mclust() chooses by BIC for each file of rows.
+# The number of clusters that Mclust() chooses for each file of rows, then all BIC.
 #   Rscript mclust_choose.R JOBS MOST
 # JOBS has a line a file: its path (.npy) and the name of a model.
 
@@ -20,5 +20,5 @@ for (line in readLines(arguments[1])) {
   model <- if (job[2] == "all") NULL else job[2]
   fit <- Mclust(read_npy(job[1]), G = seq_len(as.integer(arguments[2])),
     modelNames = model, verbose = FALSE)
-  cat(fit$G, "\n")
+  cat(fit$G, sprintf("%.1f", if (is.null(model)) fit$bic else fit$BIC[, 1]), "\n")
 }
