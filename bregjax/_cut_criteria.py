@@ -52,12 +52,12 @@ class NumClusters:
 
     Examples:
         >>> import bregjax as bj
-        >>> x = [[0.0], [1.0], [2.0], [9.0], [10.0], [11.0]]
-        >>> problem = bj.Problem(x, family="ward")
+        >>> x = np.array([[0.0], [1.0], [2.0], [9.0], [10.0], [11.0]])
+        >>> problem = bj.Problem(x, family="ward", weights=np.full(6, 50.0))
         >>> tree = bj.agglomerate(problem)
         >>> found = bj.choose_num_clusters(problem, tree, max_clusters=3)
         >>> print(found.num_clusters, found.num_parameters, found.bic)
-        2 [1 3 5] [136.318 28.72 30.48]
+        2 [1 3 5] [6832.067 1184.363 1224.763]
     """
 
     numbers: np.ndarray

@@ -108,11 +108,18 @@ def choose_num_clusters(
             number that was tried: `NumClusters.caveats` has the words.
 
     Examples:
+        >>> import bregjax as bj
         >>> rng = np.random.default_rng(0)
         >>> x = np.repeat([[2.0, 9.0], [9.0, 2.0], [20.0, 20.0]], 30, axis=0)
-        >>> problem = Problem(rng.poisson(x), family="poisson")
-        >>> tree = agglomerate(problem)
-        >>> choose_num_clusters(problem, tree, max_clusters=4)
+        >>> problem = bj.Problem(rng.poisson(x), family="poisson")
+        >>> tree = bj.agglomerate(problem)
+        >>> bj.choose_num_clusters(problem, tree, max_clusters=4)
+        3 clusters by BIC, of 1 to 4 (cuts of the tree)
+             k  parameters  log-likelihood  BIC     ICL     cost   gap
+             1  2           -926.6          1862.2  1862.2  –      –
+             2  5           -621.5          1265.4  1265.4  362.4  2.41
+          *  3  8           -512.3          1060.6  1061.0  150.5  12.51
+             4  11          -514.2          1077.9  1091.9  12.03  1.49
 
     References:
         Schwarz (1978), Estimating the dimension of a model; Biernacki, Celeux, Govaert
