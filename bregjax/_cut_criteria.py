@@ -123,6 +123,14 @@ class NumClusters:
             )
         return tuple(found)
 
+    @property
+    def headline(self) -> str:
+        """The number, and how it was chosen, in a line."""
+        of = "mixtures fitted by EM" if self.refined else "cuts of the tree"
+        clusters = f"{self.num_clusters} cluster{'s' * (self.num_clusters != 1)}"
+        tried = f"of 1 to {self.numbers[-1]} ({of})"
+        return f"{clusters} by {_NAMES[self.criterion]}, {tried}"
+
     def to_dict(self) -> dict[str, list[float]]:
         """Columns of a table, as for `pandas.DataFrame(found.to_dict())`."""
         columns = {
@@ -139,11 +147,7 @@ class NumClusters:
 
     def __repr__(self) -> str:
         """The number, then a line for each k about it, and caveats."""
-        best = self.num_clusters
-        of = "mixtures fitted by EM" if self.refined else "cuts of the tree"
-        plural = "s" * (best != 1)
-        tried = f"of 1 to {self.numbers[-1]} ({of})"
-        lines = [f"{best} cluster{plural} by {_NAMES[self.criterion]}, {tried}"]
+        best, lines = self.num_clusters, [self.headline]
         likelihoods = {
             "log-likelihood": self.log_likelihood,
             "BIC": self.bic,
