@@ -81,9 +81,13 @@ def choose_num_clusters(
         tree: A dendrogram of the problem, or its children `[m − 1, 2]`.
         max_clusters: K, from 1 to m; 20 if None, or m where there are fewer rows.
         criterion: "bic"; "icl", which counts clusters that overlap as one sooner;
-            "held_out", the leave-one-out likelihood of the cuts; or "gap", the largest
-            ratio of the costs of two merges that follow each other, which needs no
-            likelihood and never says 1.
+            "held_out", the leave-one-out likelihood of the cuts, which says too many
+            rather than too few, as the tree has seen the row, and wants smoothed counts
+            and categories (a level that one row alone has is impossible without it); or
+            "gap", the largest ratio of the costs of two merges that follow each other,
+            which needs no likelihood and never says 1. Of made mixtures BIC found the
+            right number most often; where clusters overlap, or are many for the rows,
+            it says too few (benchmarks/CHOOSE.md).
         refine: Whether the mixture of each cut is fitted by EM first, as
             `soft_clustering(problem, num_clusters=k, init=tree)` does. The leave-one-
             out likelihood and the gaps are of the cuts all the same.
