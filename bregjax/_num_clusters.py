@@ -10,7 +10,7 @@ from bregjax._cut_criteria import Criterion, NumClusters
 from bregjax._evaluation import evaluate, working
 from bregjax._problem import Problem, check_problem
 from bregjax._typing import DataLike
-from bregjax.families import Family
+from bregjax.families import Family, Multinomial
 from bregjax.hierarchy import Dendrogram, replay
 from bregjax.hierarchy._cut_states import Clusters, cut_size
 from bregjax.hierarchy._cuts import labels_of, node_of_leaf
@@ -30,6 +30,11 @@ _MOST = 20
 # what tells numbers of clusters apart.
 _TOLERANCE = 1e-5
 _MAX_STEPS = 300
+_ONE_DRAW = (
+    "`problem` has rows of Multinomial, each of which counts as one draw, whatever its "
+    "total, and says little of its cluster: likelihoods then find too few clusters, "
+    'mostly one. For documents take poisson, or criterion="gap".'
+)
 
 
 def choose_num_clusters(
@@ -108,8 +113,9 @@ def choose_num_clusters(
         ArithmeticError: If the criterion is finite for no number of clusters.
 
     Warns:
-        UserWarning: Where the criterion is flat, and where the best is the largest
-            number that was tried: `NumClusters.caveats` has the words.
+        UserWarning: Of rows of `Multinomial`; where the criterion is flat; and where
+            the best is the largest number that was tried: `NumClusters.caveats` has the
+            words.
 
     Examples:
         >>> import bregjax as bj
@@ -184,6 +190,8 @@ def choose_num_clusters(
         refined=refine,
     )
     _check_found(found)
+    if isinstance(family, Multinomial) and criterion != "gap":
+        warnings.warn(_ONE_DRAW, UserWarning, stacklevel=2)
     for caveat in found.caveats:
         warnings.warn(caveat, UserWarning, stacklevel=2)
     return found

@@ -433,6 +433,15 @@ def test_warnings():
         bj.choose_num_clusters(apart, bj.agglomerate(apart), max_clusters=2)
 
 
+def test_rows_of_multinomial_are_single_draws(rng):
+    x = rng.multinomial(40, np.repeat([[0.2, 0.3, 0.5], [0.7, 0.2, 0.1]], 8, axis=0))
+    problem = bj.Problem(x, family="multinomial")
+    tree = bj.agglomerate(problem)
+    with pytest.warns(UserWarning, match="counts as one draw"):
+        found = bj.choose_num_clusters(problem, tree, max_clusters=3)
+    assert found.num_clusters == 1
+
+
 def test_errors(rng):
     problem, tree, _, _ = make("gaussian", rng)
     choose = bj.choose_num_clusters
