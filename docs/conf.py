@@ -1,10 +1,30 @@
 """Settings of the documentation site; `docs/build` builds it."""
 
+import os
 import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
 
 DOCS = Path(__file__).parent
+# Notebooks compile as the tests do, see `tests/conftest.py`: quickly, and kept on disk.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1",
+)
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(DOCS.parent / ".jax_cache"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Their pictures are sharp at any size, and what a call returns is not printed.
+KERNEL = """
+c = get_config()
+c.InteractiveShell.ast_node_interactivity = "none"
+c.InlineBackend.figure_formats = {"svg"}
+c.HistoryManager.enabled = False
+"""
+profile = DOCS / "_build" / ".ipython" / "profile_default"
+profile.mkdir(parents=True, exist_ok=True)
+(profile / "ipython_kernel_config.py").write_text(KERNEL, "utf-8")
+os.environ["IPYTHONDIR"] = str(profile.parent)
 sys.path.insert(0, str(DOCS / "_extensions"))
 
 project = "bregjax"
@@ -25,7 +45,8 @@ extensions = [
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "jupyter_execute"]
-default_role = "py:obj"
+default_role = "name"
+smartquotes = False
 add_module_names = False
 toc_object_entries = False
 

@@ -4,6 +4,7 @@ They are copied before the build reads its pages, only where they changed, and t
 links are turned to where things are on the site.
 """
 
+import json
 import os
 import re
 from pathlib import Path
@@ -19,6 +20,7 @@ PAGES = {
     "CONTRIBUTING.md": "more/contributing.md",
     "benchmarks/RESULTS.md": "more/benchmarks.md",
     "benchmarks/TABLES.md": "more/benchmarks-tables.md",
+    "benchmarks/CHOOSE.md": "more/benchmarks-choose.md",
     "benchmarks/paper/RESULTS.md": "more/paper.md",
 }
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)")
@@ -48,8 +50,12 @@ def write(path: Path, text: str) -> None:
 
 def collect(_app: Sphinx, _config: Any) -> None:
     """Copy notebooks and pages into the folder of the site."""
-    for notebook in (ROOT / "notebooks").glob("*.ipynb"):
-        write(DOCS / "notebooks" / notebook.name, notebook.read_text("utf-8"))
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        notebook = json.loads(path.read_text("utf-8"))
+        # The first cell installs the package where it is missing: folded.
+        code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        code[0]["metadata"]["tags"] = ["hide-cell"]
+        write(DOCS / "notebooks" / path.name, json.dumps(notebook))
     for place in PAGES:
         text = (ROOT / place).read_text("utf-8")
         write(DOCS / PAGES[place], turned(text, place))

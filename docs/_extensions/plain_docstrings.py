@@ -8,7 +8,11 @@ import inspect
 import re
 from typing import Any
 
-from every_name import public_modules, public_names
+from docutils import nodes
+from docutils.parsers.rst import roles
+from docutils.utils import unescape
+from every_name import public_modules, public_names, value_of
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.domains.python import PyObject
 
@@ -16,6 +20,12 @@ SECTION = re.compile(
     r"(Args|Attributes|Examples?|Raises|References|Returns|Yields|Notes?):$"
 )
 CODE = re.compile(r"(`[^`]*`+)")
+# Where the public names are: the first place that shows each.
+PLACES = {
+    name: f"{module}.{name}"
+    for module in reversed(public_modules())
+    for name in public_names(module)
+}
 OF_PYTREES = {"tree_flatten", "tree_flatten_with_keys", "tree_unflatten"}
 LITERAL = re.compile(r"^\s*(>>>|\.\.\. |- |\* |\d+\. )")
 
@@ -69,15 +79,19 @@ def translated(lines: list[str]) -> list[str]:
 
 
 def process(
-    _app: Sphinx, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]
+    _app: Sphinx, what: str, _name: str, obj: Any, _options: Any, lines: list[str]
 ) -> None:
     """Translate a docstring in place, before its sections are read."""
+    if what == "data" and obj.__doc__ == type(obj).__doc__:
+        lines.clear()  # what a dictionary is
+        return
     lines[:] = translated(lines)
+    if what == "class" and (bases := bases_of(obj)):
+        end = lines.index("") if "" in lines else len(lines)
+        lines[end:end] = ["", f"Base: {bases}", ""]
 
 
-def skip(
-    _app: Sphinx, _what: str, name: str, obj: Any, _skip: bool, _options: Any
-) -> bool | None:
+def skip(_app: Sphinx, _what: str, name: str, obj: Any, *_others: Any) -> bool | None:
     """Leave out what dataclasses and named tuples document by themselves."""
     text = getattr(obj, "__doc__", None) or ""
     if text.startswith("Alias for field number") or name in OF_PYTREES:
@@ -85,30 +99,54 @@ def skip(
     return None
 
 
-def public_bases(
-    _app: Sphinx, _name: str, _obj: Any, _options: Any, bases: list[Any]
-) -> None:
-    """Show the bases that users know, by the names that they import."""
-    known = {
-        id(value): f"{module}.{name}"
-        for module in public_modules()
-        for name, value in public_names(module).items()
-    }
-    # Names of the package itself are found first and stay.
-    known |= {id(value): f"bregjax.{n}" for n, value in public_names("bregjax").items()}
+def name_role(
+    _role: str,
+    rawtext: str,
+    text: str,
+    _lineno: int,
+    inliner: Any,
+    _options: Any = None,
+    _content: Any = None,
+) -> tuple[list[nodes.Node], list[nodes.Node]]:
+    """Show text in backticks as code, and link it where it is a public name.
+
+    Names of arguments, `num_clusters` say, are names of methods elsewhere: methods are
+    linked in their own class alone, or by `Class.method`.
+    """
+    text = unescape(text)
+    literal = nodes.literal(rawtext, text)
+    environment = inliner.document.settings.env
+    name = re.sub(r"\(.*\)$", "", text).removeprefix("bj.").removeprefix("bregjax.")
+    owner = environment.ref_context.get("py:class")
+    module = environment.ref_context.get("py:module")
+    target = PLACES.get(name.split(".")[0])
+    if target is not None and "." in name and not name.startswith(target[8:]):
+        target += name[name.index(".") :]
+    elif target is None and owner and name.isidentifier():
+        target = f"{module}.{owner}.{name}"
+    elif target is None:
+        target = f"bregjax.{name}"
+    link = addnodes.pending_xref(
+        rawtext,
+        literal,
+        refdomain="py",
+        reftype="obj",
+        reftarget=target,
+        refexplicit=True,
+        refwarn=False,
+        refdoc=environment.docname,
+    )
+    return [link], []
+
+
+def bases_of(obj: type) -> str:
+    """The bases of a class that users know, by the names that they import."""
+    known = {id(value_of(path)): path for path in PLACES.values()}
     shown = []
-    for base in bases:
-        if not inspect.isclass(base):
-            shown.append(base)  # as `Generic[T]`
-            continue
-        for parent in inspect.getmro(base):
-            if id(parent) in known or not parent.__module__.startswith("bregjax"):
-                shown.append(parent)
-                break
-    bases[:] = [
-        f":py:obj:`~{known[id(base)]}`" if id(base) in known else base
-        for base in dict.fromkeys(shown)
-    ]
+    for base in obj.__bases__:
+        found = [known[id(c)] for c in inspect.getmro(base) if id(c) in known]
+        shown += found[:1]
+    return ", ".join(f":py:obj:`~{path}`" for path in dict.fromkeys(shown))
 
 
 def plain_signature(
@@ -130,7 +168,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Connect to Sphinx, before Napoleon (500)."""
     app.connect("autodoc-process-docstring", process, priority=400)
     app.connect("autodoc-skip-member", skip)
-    app.connect("autodoc-process-bases", public_bases)
+    roles.register_local_role("name", name_role)
     app.connect("autodoc-process-signature", plain_signature)
     for field in PyObject.doc_field_types:
         if field.name == "variable":
