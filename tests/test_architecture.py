@@ -45,7 +45,7 @@ ROWS = [
         "_soft_trees",
         "_support",
     },
-    {"_tuning", "_check_table"},
+    {"_tuning", "_check_table", "_multiscale"},
     {"plotting", "datasets", "extend"},
     {"_cli", "__main__"},
 ]
