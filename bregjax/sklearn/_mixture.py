@@ -1,0 +1,1 @@
+"""Mixtures of any family, fitted by EM, as an estimator."""
