@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from numpy.random import Generator
@@ -51,7 +52,9 @@ def sample_clusters(
                 state = jax.tree.map(np.asarray, block.form.filled(state))
             if block.form.doubles:
                 state = MeanState(state.weight, state.mean[:, 1::2])
-        parts.append(_named(block.family, _block(block.family, state, counts, generator)))
+        parts.append(
+            _named(block.family, _block(block.family, state, counts, generator))
+        )
     kind = object if any(part.dtype == object for part in parts) else float
     rows = np.empty((int(np.sum(counts)), len(family.names)), kind)
     for block, part in zip(blocks, parts, strict=True):
@@ -73,7 +76,8 @@ def _block(
 def _cluster(family: Any, state: Any, count: int, generator: Generator) -> np.ndarray:
     """Rows of one cluster, whose state may have a further axis of columns by cell."""
     if isinstance(state, GaussianState | RootedState):
-        mean, covariance = state.moments.mean, state.moments.covariance
+        mean = np.asarray(state.moments.mean)
+        covariance = np.asarray(state.moments.covariance)
         if state.moments.form == "full":
             return normal_rows(mean, covariance, count, generator)
         return normal_rows(mean.ravel(), covariance.ravel(), count, generator)
@@ -88,7 +92,7 @@ def _natural(family: Any, state: Any) -> PyTree:
         if isinstance(state, MeanState):
             return family.conjugate(state.mean.reshape(-1)).maximiser
         if isinstance(state, NaturalState):
-            return _of_natural(family, state.natural)
+            return _of_natural(family, np.asarray(state.natural))
     raise ValueError(
         f"`family` must be a built-in one to draw rows from; got {family!r}. Draw from "
         "the means of the clusters yourself."
@@ -99,7 +103,7 @@ def _of_scatter(state: ScatterState) -> tuple[np.ndarray, np.ndarray]:
     mean = np.asarray(state.statistics.location).ravel()
     scatter = np.asarray(state.statistics.scatter).ravel()
     if state.statistics.spread == "log":
-        shape = np.asarray(shape_of_scatter(scatter), float)
+        shape = np.asarray(shape_of_scatter(jnp.asarray(scatter)), float)
         return shape - 1, -shape / mean
     return -0.5 / (scatter * mean**2), -0.5 / scatter
 
@@ -107,7 +111,7 @@ def _of_scatter(state: ScatterState) -> tuple[np.ndarray, np.ndarray]:
 def _of_natural(family: Any, natural: np.ndarray) -> PyTree:
     if natural.ndim == 2:  # a pair of numbers in each column
         return natural[:, 0], natural[:, 1]
-    return ravel_pytree(family.natural_init)[1](natural)
+    return ravel_pytree(family.natural_init)[1](jnp.asarray(natural))
 
 
 def _named(family: Any, rows: np.ndarray) -> np.ndarray:

@@ -178,7 +178,7 @@ def _von_mises_fisher(family: Any, natural: Any, count: int, draw: Generator):
 
 
 def _cosines(n: int, concentration: float, count: int, draw: Generator) -> np.ndarray:
-    """Cosines with the mean direction, `[count]`; density (1 − w²)^((n−3)/2) e^{κ w}."""
+    """Cosines with the mean direction, of density (1 − w²)^((n − 3)/2) e^{κ w}."""
     d = n - 1
     b = d / (2 * concentration + np.hypot(2 * concentration, d))
     middle = (1 - b) / (1 + b)

@@ -19,4 +19,6 @@ compute, and `problem_` and the attributes beside it go into these functions.
 from bregjax.sklearn._agglomerative import BregmanAgglomerative as BregmanAgglomerative
 from bregjax.sklearn._features import DendrogramFeatures as DendrogramFeatures
 from bregjax.sklearn._kmeans import BregmanKMeans as BregmanKMeans
-from bregjax.sklearn._mixture import ExponentialFamilyMixture as ExponentialFamilyMixture
+from bregjax.sklearn._mixture import (
+    ExponentialFamilyMixture as ExponentialFamilyMixture,
+)

@@ -1,6 +1,6 @@
 """Agglomerative clustering as an estimator."""
 
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClusterMixin
@@ -136,18 +136,6 @@ class BregmanAgglomerative(ClusterMixin, FamilyEstimator):
             labels[~kept] = likeliest(self._mixture.shares(rest))
         self.labels_ = labels
         return self
-
-    def fit_predict(
-        self, X: TableLike, y: Any = None, sample_weight: Any = None
-    ) -> np.ndarray:
-        """Build and cut the tree of the rows; return `labels_`, those of the cut.
-
-        Args:
-            X: As of `fit`.
-            y: Ignored.
-            sample_weight: As of `fit`.
-        """
-        return self.fit(X, y, sample_weight).labels_
 
     def predict(self, X: TableLike) -> np.ndarray:
         """Assign rows to the likeliest cluster: largest share times density.

@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from typing_extensions import override
 
 from bregjax._family_like import FamilyLike, lacks_cells
-from bregjax._geometry import Geometry
 from bregjax._problem import Problem, SmoothingLike
 from bregjax._typing import TableLike
 from bregjax.families import Product
@@ -19,15 +18,13 @@ from bregjax.families._layout import Missing
 from bregjax.sklearn._rows import (
     checked_rows,
     checked_weights,
+    is_positive,
     known_geometry,
     rows_at,
     takes_missing,
 )
 
 __all__ = ["FamilyEstimator", "check_number_of_clusters"]
-
-# A row of numbers that families of positive columns refuse, and others take.
-_NOT_POSITIVE = ((-1.0, 0.0),)
 
 
 class FamilyEstimator(BaseEstimator):
@@ -53,7 +50,7 @@ class FamilyEstimator(BaseEstimator):
         inputs.sparse = geometry is not None and geometry.takes_sparse
         inputs.allow_nan = takes_missing(geometry)
         inputs.categorical = inputs.string = by_column
-        inputs.positive_only = geometry is not None and _is_positive(geometry)
+        inputs.positive_only = geometry is not None and is_positive(geometry)
         return tags
 
     def _fit_problem(
@@ -128,15 +125,7 @@ def check_number_of_clusters(name: str, count: Any, num_rows: int) -> int:
         raise ValueError(f"`{name}` must be 1 at least; got {count}.")
     if count > num_rows:
         raise ValueError(
-            f"n_samples={num_rows} should be >= {name}={count}: rows of weight 0 do not "
-            "count."
+            f"n_samples={num_rows} should be >= {name}={count}. Ask for fewer; rows of "
+            "weight 0 do not count."
         )
     return int(count)
-
-
-def _is_positive(geometry: Geometry) -> bool:
-    try:
-        geometry.for_data(_NOT_POSITIVE).check_support(_NOT_POSITIVE)
-    except ValueError:
-        return True
-    return False

@@ -27,8 +27,8 @@ class DendrogramFeatures(
 
     Feature i is Δ(C_i, {x}): what it would cost cluster C_i to take the row in, with
     C_1 the whole, C_2 the cluster that was made last but one, and so on, as
-    `bregjax.dendrogram_features` has it. Rows of `fit` are treated as new ones. Features
-    are at least 0, in nats, and infinite where taking the row in has no finite cost.
+    `bregjax.dendrogram_features` has it. Rows of `fit` are treated as new ones. Costs
+    are at least 0, in nats, and infinite where a cluster cannot take the row in.
 
     Args:
         n_features: The number of clusters, from 1 to m − 1 for m rows; if None, 10, or

@@ -144,18 +144,6 @@ class BregmanKMeans(
         self.n_iter_ = max(1, best.num_steps)
         return self
 
-    def fit_predict(
-        self, X: TableLike, y: Any = None, sample_weight: Any = None
-    ) -> np.ndarray:
-        """Partition the rows; return `labels_`.
-
-        Args:
-            X: As of `fit`.
-            y: Ignored.
-            sample_weight: As of `fit`.
-        """
-        return self.fit(X, y, sample_weight).labels_
-
     def predict(self, X: TableLike) -> np.ndarray:
         """Assign rows to the clusters under which they cost least, int32 `[r]`.
 

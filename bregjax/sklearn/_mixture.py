@@ -214,7 +214,9 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
         clusters = Clusters(self.mixture_.states, self.mixture_.weights)
         return np.asarray(log_densities_of_rows(rows, clusters))
 
-    def score(self, X: TableLike, y: Any = None) -> float:
+    def score(  # pyright: ignore[reportIncompatibleMethodOverride] - no types there
+        self, X: TableLike, y: Any = None
+    ) -> float:
         """Compute the mean log-density of rows, in nats.
 
         Args:
@@ -287,7 +289,8 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
 
 def _numbered(found: SoftClustering) -> SoftClustering:
     """The mixture with components by decreasing weight."""
-    order = by_weight(np.asarray(found.weights), found.problem, found.labels)
+    labels = np.asarray(found.labels)
+    order = by_weight(np.asarray(found.weights), found.problem, labels)
     return dataclasses.replace(
         found,
         responsibilities=found.responsibilities[:, order],

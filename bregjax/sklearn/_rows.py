@@ -13,16 +13,22 @@ from sklearn.utils.validation import validate_data
 from bregjax._family_like import FamilyLike, geometry_for
 from bregjax._frames import frame_of, is_frame
 from bregjax._geometry import Geometry
+from bregjax._inputs import place
 from bregjax._typing import TableLike
 from bregjax.families import Family
 
 __all__ = [
     "checked_rows",
     "checked_weights",
+    "is_positive",
     "known_geometry",
     "rows_at",
     "takes_missing",
 ]
+
+
+# A row of numbers that families of positive columns refuse, and others take.
+_NOT_POSITIVE = ((-1.0, 0.0),)
 
 
 def known_geometry(family: FamilyLike | None) -> Geometry | None:
@@ -69,22 +75,58 @@ def checked_rows(
         ValueError: In scikit-learn's words.
         TypeError: If rows are sparse, and the family takes no such rows.
     """
-    if geometry is None or geometry.encodes:
+    if isinstance(x, np.ma.MaskedArray):
+        # scikit-learn would read what is under the mask.
+        hidden: Any = x.astype(object)
+        x = hidden.filled(None)
+    by_column = geometry is None or geometry.encodes
+    # One of SciPy's sparse formats is a dictionary.
+    named = is_frame(x) and not hasattr(x, "tocsr")
+    if by_column and named:
         # Names, levels and mixed columns: bregjax reads and checks the cells.
-        table = frame_of(x) if isinstance(x, Mapping) else x
+        table: Any = frame_of(x) if isinstance(x, Mapping) else x
         validate_data(estimator, table, reset=reset, skip_check_array=True)
         return table
+    if by_column and isinstance(x, list | tuple):
+        # NumPy would turn numbers beside names into text.
+        x = np.array(x, dtype=object)
     array = validate_data(
         estimator,
         x,
         reset=reset,
-        accept_sparse="csr" if geometry.takes_sparse else False,
-        dtype=[np.float64, np.float32],
+        accept_sparse="csr"
+        if geometry is not None and geometry.takes_sparse
+        else False,
+        dtype=None if by_column else [np.float64, np.float32],
         ensure_all_finite="allow-nan" if takes_missing(geometry) else True,
         ensure_min_samples=least,
     )
+    if geometry is not None and is_positive(geometry):
+        _check_positive(array, geometry)
     # A frame brings the names of its columns, which explanations show.
-    return x if reset and is_frame(x) and isinstance(array, np.ndarray) else array
+    return x if reset and named and isinstance(array, np.ndarray) else array
+
+
+def is_positive(geometry: Geometry) -> bool:
+    """Whether a family takes no negative numbers."""
+    try:
+        geometry.for_data(_NOT_POSITIVE).check_support(_NOT_POSITIVE)
+    except ValueError:
+        return True
+    return False
+
+
+def _check_positive(array: Any, geometry: Geometry) -> None:
+    """Raise ValueError at the first negative number, in scikit-learn's words."""
+    values = array.data if hasattr(array, "tocsr") else array
+    if values.dtype == object or not np.any(values < 0):
+        return
+    where = np.argwhere(array.toarray() < 0 if hasattr(array, "tocsr") else array < 0)
+    row, column = map(int, where[0])
+    raise ValueError(
+        f"Negative values in data passed to `X`: {array[row, column]} at "
+        f"{place((row, column))}, which {type(geometry).__name__} does not take."
+    )
 
 
 def checked_weights(sample_weight: Any, x: TableLike) -> np.ndarray | None:
@@ -98,11 +140,9 @@ def checked_weights(sample_weight: Any, x: TableLike) -> np.ndarray | None:
     count = np.shape(x)[0]
     if isinstance(sample_weight, Real):
         sample_weight = np.full(count, float(sample_weight))
+    kind: Any = np.float64
     weights = check_array(
-        sample_weight,
-        dtype=np.float64,
-        ensure_2d=False,
-        input_name="sample_weight",
+        sample_weight, dtype=kind, ensure_2d=False, input_name="sample_weight"
     )
     if weights.ndim != 1:
         raise ValueError(
