@@ -56,6 +56,7 @@ from bregjax.families import SphericalGaussian as SphericalGaussian
 from bregjax.families import VonMisesFisher as VonMisesFisher
 from bregjax.families import choose_families as choose_families
 from bregjax.hierarchy import Dendrogram as Dendrogram
+from bregjax.hierarchy import Interrupted as Interrupted
 from bregjax.hierarchy import agglomerate as agglomerate
 from bregjax.hierarchy import certify as certify
 from bregjax.hierarchy import cluster_cost as cluster_cost

@@ -76,7 +76,7 @@ def check_table(
     count = min(num_clusters, problem.num_points)
     if count > 1:
         tree = agglomerate(problem) if tree is None else tree
-        labels = np.asarray(tree.cut(count))
+        labels = np.asarray(tree.cut(max(count, tree.num_trees)))
         names, costs = costs_of_cut(problem, labels)
         findings += [
             _outliers(problem, labels),

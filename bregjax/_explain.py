@@ -69,17 +69,17 @@ def explain(
     children = np.asarray(children_of(tree, problem.num_points))
     check_same_problem(tree, problem)
     m = problem.num_points
-    number = int(node)
-    number += 2 * m - 1 if number < 0 else 0
-    if not 0 <= number < 2 * m - 1:
+    number, count = int(node), m + len(children)
+    number += count if number < 0 else 0
+    if not 0 <= number < count:
         raise ValueError(
-            f"`node` must be from 0 to {2 * m - 2}, or from -1 back; got {int(node)}."
+            f"`node` must be from 0 to {count - 1}, or from -1 back; got {int(node)}."
         )
     inside = np.zeros(m, bool)
-    inside[members(children, number)] = True
+    inside[members(children, number, m)] = True
     merge = None
     if number >= m:
-        a, b = (members(children, int(part)) for part in children[number - m])
+        a, b = (members(children, int(part), m) for part in children[number - m])
         names = tuple(f"node {part}" for part in children[number - m])
         [merge] = _compared(problem, [(a, b)], [names])
     rest = None

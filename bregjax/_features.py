@@ -22,6 +22,7 @@ from bregjax._typing import Array, DataLike, TableLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._cut_densities import row_shares, shares_by_density
 from bregjax.hierarchy._cut_states import clusters_at, clusters_of_cut
+from bregjax.hierarchy._cuts import check_cut
 from bregjax.hierarchy._provenance import check_same_problem
 from bregjax.hierarchy._sparse.densities import scores_of_cut
 from bregjax.hierarchy._sparse.features import sparse_features
@@ -41,7 +42,8 @@ def dendrogram_features(
     """Compute features Δ(C_i, {x}): what it would cost each cluster to take a row in.
 
     The clusters are the top of the tree, those made last: C_1 is the whole, C_2 the
-    last but one to be made, and so on; they are nested. A row of the tree's own is
+    last but one to be made, and so on; they are nested. Of a forest too they are those
+    made last, and no cluster is the whole. A row of the tree's own is
     treated as a new one. Differentiable in the rows, in the data that the tree is of,
     and in the leaves of family and smoothing; the tree is held fixed.
 
@@ -50,7 +52,7 @@ def dendrogram_features(
         tree: A dendrogram of the problem, or its children `[m − 1, 2]`.
         rows: Rows to describe, `[r, d]`, of weight 1 each; those of the problem if
             None.
-        num_features: The number k of clusters, from 1 to m − 1.
+        num_features: The number k of clusters, from 1 to that of merges.
 
     Returns:
         Costs in nats, `[r, k]`: a NumPy array when everything is concrete, float64 on
@@ -75,6 +77,11 @@ def dendrogram_features(
     if problem.num_points == 1:
         raise ValueError(
             "`problem` must have two rows at least: one row makes no merge."
+        )
+    if not len(children):
+        raise ValueError(
+            "`tree` must have a merge at least, whose cluster is the first feature; "
+            "got none."
         )
     check_same_problem(tree, problem)
     count = check_count("num_features", num_features, len(children), "merges")
@@ -108,7 +115,8 @@ def soft_assignments(
         problem: What the tree is of.
         tree: A dendrogram of the problem, or its children `[m − 1, 2]`.
         rows: Rows to assign, `[r, d]`; those of the problem if None.
-        num_clusters: The number k of clusters of the cut, from 1 to m; static.
+        num_clusters: The number k of clusters of the cut, from 1, or the number of
+            trees of a forest, to m; static.
         temperature: T > 0.
 
     Returns:
@@ -140,16 +148,14 @@ def soft_assignments(
         children,
         padded_if_sparse(others).x,
         temperature,
-        num_clusters=check_count(
-            "num_clusters", num_clusters, problem.num_points, "rows"
-        ),
+        num_clusters=check_cut(num_clusters, problem.num_points, len(children)),
     )
     return shares[: others.num_points]
 
 
-def _top(problem: Problem, num_features: int) -> np.ndarray:
+def _top(problem: Problem, num_merges: int, num_features: int) -> np.ndarray:
     """The clusters that were made last, the last one first, `[k]`."""
-    return 2 * problem.num_points - 2 - np.arange(num_features)
+    return problem.num_points + num_merges - 1 - np.arange(num_features)
 
 
 def _sparse_features(
@@ -158,14 +164,14 @@ def _sparse_features(
     with working((problem, others)) as (problem, others):
         for name, table in {"x": problem, "rows": others}.items():
             check_leaves(leaf_codes(table), table, name=name)
-        top = _top(problem, num_features)
+        top = _top(problem, len(children), num_features)
         return sparse_features(problem, children, others, top)
 
 
 def _features(
     problem: Problem, children: Array, others: Problem, *, num_features: int
 ) -> Array:
-    top = _top(problem, num_features)
+    top = _top(problem, children.shape[0], num_features)
 
     def costs(part: Problem, rows: Problem) -> Array:
         clusters = clusters_at(part, children, top).states

@@ -100,7 +100,8 @@ def sequence_log_prob(
         Σ_t [−Δ_t/T − log Σ exp(−Δ/T) over the pairs of clusters at step t]
 
     The probability of a tree as a set of clusters is the sum of those of the orders
-    that make it. O(m³) time and O(m²) memory, in reverse mode too.
+    that make it. Of a forest it is that of the first merges being these. O(m³) time and
+    O(m²) memory, in reverse mode too.
 
     Args:
         problem: Data, family, smoothing and weights.
@@ -132,8 +133,10 @@ def co_clustering(trees: Dendrogram, *, num_clusters: int) -> Array:
     """How often two points share a cluster of a cut, over a batch of trees.
 
     Args:
-        trees: A batch of trees, children `[s, m − 1, 2]`: `jax.vmap` of `sample_tree`.
-        num_clusters: Clusters of the cut, from 1 to m.
+        trees: A batch of trees, children `[s, m − 1, 2]`, as `jax.vmap` of
+            `sample_tree` gives them, or of forests with as many merges each.
+        num_clusters: Clusters of the cut, from 1, or the number of trees of forests, to
+            m.
 
     Returns:
         Shares `[m, m]`, 1 on the diagonal.
@@ -312,13 +315,14 @@ def _costs_to_all(model: ClusterModel, states, state) -> Array:
 
 def _log_prob(problem: Problem, children: Array, temperature: Array) -> Array:
     m = problem.num_points
-    if m == 1:
+    if children.shape[0] == 0:
         return jnp.zeros(())
     costs = by_columns(lambda part: _costs_of_nodes(part, children), problem)
-    number = jnp.arange(2 * m - 1)
+    count = children.shape[0]
+    number = jnp.arange(m + count)
     # A node is there from the step after it was made to the one that takes it up.
     born = jnp.maximum(number - m + 1, 0)
-    merged = jnp.full_like(number, m - 1).at[children].set(number[: m - 1, None])
+    merged = jnp.full_like(number, count).at[children].set(number[:count, None])
 
     @jax.checkpoint
     def step(total, inputs):
@@ -330,13 +334,13 @@ def _log_prob(problem: Problem, children: Array, temperature: Array) -> Array:
 
     pairs = jnp.sort(children, axis=1)
     total = jnp.zeros((), costs.dtype)
-    return jax.lax.scan(step, total, (jnp.arange(m - 1), pairs))[0]
+    return jax.lax.scan(step, total, (jnp.arange(count), pairs))[0]
 
 
 def _costs_of_nodes(problem: Problem, children: Array) -> Array:
-    """Merge costs of all pairs of nodes of a tree, `[2m − 1, 2m − 1]`."""
+    """Merge costs of all pairs of nodes of a tree, `[m + t, m + t]`."""
     m = problem.num_points
     model, leaves = build_leaves(problem)
     nodes = node_states(model, leaves, children, m)
-    entries = (2 * m - 1) * model.pair_size(take(leaves, slice(1)))
+    entries = (m + children.shape[0]) * model.pair_size(take(leaves, slice(1)))
     return map_rows(functools.partial(_costs_to_all, model, nodes), nodes, entries)

@@ -55,7 +55,8 @@ def support_values(
 
     Args:
         problem: Data, family, smoothing and weights.
-        tree: The reference tree over its rows, or the children of one `[m − 1, 2]`.
+        tree: The reference tree or forest over its rows, or the children `[m − 1, 2]`
+            of one tree.
         resampled: "columns" or "points".
         num_replicates: The number of resampled trees. A share p of r of them is good to
             √(p(1 − p)/r).
@@ -63,7 +64,7 @@ def support_values(
         progress: Show a bar of the replicates (needs tqdm).
 
     Returns:
-        Shares in [0, 1], a merge each, float64 `[m − 1]`; the last is 1.
+        Shares in [0, 1], a merge each, float64 `[t]`; the last of one tree is 1.
 
     Raises:
         ValueError: If the family's costs are no sums over alike columns and those are
@@ -92,11 +93,11 @@ def support_values(
         )
     if num_replicates < 1:
         raise ValueError(f"`num_replicates` must be positive; got {num_replicates}.")
-    if m == 1:
+    if not len(children):
         return np.zeros(0)
     codes = _leaf_codes(m)
     reference = _cluster_codes(np.asarray(children)[None], codes)[0]
-    found = np.zeros(m - 1)
+    found = np.zeros(len(reference))
     done = 0
     with (
         working(problem) as problem,
@@ -221,13 +222,13 @@ def _leaf_codes(m: int) -> np.ndarray:
 
 
 def _cluster_codes(children: np.ndarray, leaf_codes: np.ndarray) -> np.ndarray:
-    """Sums of the leaves' codes for each cluster, `[b, m − 1]`: equal for equal ones.
+    """Sums of the leaves' codes for each cluster, `[b, t]`: equal for equal ones.
 
     Unequal clusters have equal codes with a probability of 2⁻⁶⁴ a pair.
     """
     batch, merges, _ = children.shape
-    m = merges + 1
-    codes = np.empty((2 * m - 1, batch), np.uint64)
+    m = len(leaf_codes)
+    codes = np.empty((m + merges, batch), np.uint64)
     codes[:m] = leaf_codes[:, None]
     row = np.arange(batch)
     for t in range(merges):

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax._checks import check_count, check_support, is_concrete
+from bregjax._checks import check_support, is_concrete
 from bregjax._columns import ColumnBlocks
 from bregjax._evaluation import evaluate, padded_if_sparse
 from bregjax._mixtures import log_total
@@ -31,6 +31,7 @@ from bregjax.hierarchy._cut_states import (
     clusters_without,
     rests_of_cut,
 )
+from bregjax.hierarchy._cuts import check_cut
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy._sparse.densities import own_log_densities, scores_of_cut
 from bregjax.hierarchy._tree_costs import children_of
@@ -64,7 +65,8 @@ def held_out_log_likelihood(
             lack a term that is x's alone.
         tree: A dendrogram over its rows, or the children of one `[m − 1, 2]`.
         rows: Rows that it is not of, `[r, d]`.
-        num_clusters: The number k of clusters of the cut, from 1 to m; static.
+        num_clusters: The number k of clusters of the cut, from 1, or the number of
+            trees of a forest, to m; static.
 
     Returns:
         Scalar, in nats; −inf if a row has no likelihood.
@@ -80,13 +82,14 @@ def held_out_log_likelihood(
     """
     problem = check_problem(problem)
     others = padded_if_sparse(new_rows(problem, rows))
+    children = children_of(tree, problem.num_points)
     return evaluate(
         _held_out,
         problem,
-        children_of(tree, problem.num_points),
+        children,
         others.x,
         others.weights,
-        num_clusters=_count(num_clusters, problem.num_points),
+        num_clusters=check_cut(num_clusters, problem.num_points, len(children)),
     )
 
 
@@ -113,7 +116,8 @@ def leave_one_out_log_likelihood(
         problem: Data, family, smoothing and weights; two rows at least. The densities
             of a convex function lack a term that is x's alone.
         tree: A dendrogram over its rows, or the children of one `[m − 1, 2]`.
-        num_clusters: The number k of clusters of the cut, from 1 to m; static.
+        num_clusters: The number k of clusters of the cut, from 1, or the number of
+            trees of a forest, to m; static.
 
     Returns:
         Scalar, in nats; −inf if a row has no likelihood without itself.
@@ -134,7 +138,7 @@ def leave_one_out_log_likelihood(
             "`problem` must have two rows at least: nothing is left of one without it."
         )
     children = children_of(tree, problem.num_points)
-    count = _count(num_clusters, problem.num_points)
+    count = check_cut(num_clusters, problem.num_points, len(children))
     return evaluate(_leave_one_out, problem, children, num_clusters=count)
 
 
@@ -153,7 +157,8 @@ def cut_cost(
         problem: Data, family, smoothing and weights. The densities of a convex function
             lack a term that is x's alone.
         tree: A dendrogram over its rows, or the children of one `[m − 1, 2]`.
-        num_clusters: The number k of clusters of the cut, from 1 to m; static.
+        num_clusters: The number k of clusters of the cut, from 1, or the number of
+            trees of a forest, to m; static.
 
     Returns:
         Scalar, in nats, at least 0.
@@ -168,8 +173,8 @@ def cut_cost(
         0.25
     """
     costs = replay(problem, tree)
-    m = len(costs) + 1
-    return costs[: m - _count(num_clusters, m)].sum()
+    m = check_problem(problem).num_points
+    return costs[: m - check_cut(num_clusters, m, len(costs))].sum()
 
 
 def classification_loss(
@@ -250,10 +255,6 @@ def ridge_loss(
             f"`classes` must have two classes at least; all are {np.ravel(classes)[0]}."
         )
     return evaluate(_ridge_loss, features, classes, ridge, num_classes=num_classes)
-
-
-def _count(num_clusters: SupportsIndex, num_points: int) -> int:
-    return check_count("num_clusters", num_clusters, num_points, "rows")
 
 
 def _check_classes(classes: DataLike, num_classes: int) -> None:

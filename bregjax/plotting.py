@@ -246,7 +246,7 @@ def _corners(
     m = tree.num_leaves
     children = np.asarray(tree.children)
     level = np.concatenate([np.full(m, bottom), tops])
-    position = np.empty(2 * m - 1)
+    position = np.empty(m + len(children))
     position[order] = np.arange(m)
     for node, (left, right) in enumerate(children.tolist(), start=m):
         position[node] = (position[left] + position[right]) / 2

@@ -9,13 +9,14 @@ import pytest
 from hostile_cases import leaves_of
 
 from bregjax.clusters import Moments, VarianceModel
-from bregjax.hierarchy._engine_matrix import matrix
+from bregjax.hierarchy._searches import found_children
 
 
 def compiled(family: str, m: int):
     x = np.random.default_rng(0).gamma(2.0, size=(m, 3)) + 0.1
     model, leaves = leaves_of(x, family)
-    return jax.jit(matrix).lower(model, leaves, np.int32(m)).compile()
+    tree = jax.jit(found_children, static_argnames="engine")
+    return tree.lower(model, leaves, np.int32(m), engine="matrix").compile()
 
 
 @pytest.mark.parametrize("family", ["ward", "poisson", "diagonal_gaussian"])

@@ -194,7 +194,7 @@ def test_load_refuses_other_contents(tmp_path):
     fields = {"children", "merge_costs", "weights"}
     assert fields | {"bregjax_dendrogram_version"} == saved.keys()
     for changes, message in (
-        ({"bregjax_dendrogram_version": 2}, "version 1 at most.*is of version 2"),
+        ({"bregjax_dendrogram_version": 3}, "version 2 at most.*is of version 3"),
         ({"extra": 1}, r"must hold .*holds \['children', 'extra'"),
         ({"weights": np.ones(2)}, "do not fit together"),
         ({"merge_costs": np.ones(3)}, "do not fit together"),

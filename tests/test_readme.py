@@ -53,7 +53,7 @@ def test_ci_runs_the_readme_s_test_command():
     assert venv in steps
     assert install in steps
     assert f'{tests} -m "slow or not slow"' in steps
-    assert ".ci/other_jax" in steps
+    assert ".ci/release" in steps
     assert "set -euo pipefail" in steps
 
 
@@ -95,7 +95,7 @@ def test_nothing_of_one_s_own_machine():
         "CONTRIBUTING.md",
         "CHANGELOG.md",
         ".ci/run",
-        ".ci/other_jax",
+        ".ci/release",
     ):
         text = (ROOT / name).read_text("utf-8")
         assert not re.search(r"(?<![\w.])/(home|tmp|work|Users|root)/", text), name

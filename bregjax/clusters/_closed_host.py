@@ -15,7 +15,7 @@ __all__ = ["ClosedHost"]
 _SIZES = (1, 64, 2048)
 # Nanoseconds that a merge takes beside its costs, and that compiling an engine takes
 # beside the costs that it computes in two places.
-_MERGE, _ENGINE = 3e5, 8e8
+_MERGE, _ENGINE = 3e5, 1.2e9
 
 
 class ClosedHost(HostModel):

@@ -8,5 +8,6 @@ from bregjax.hierarchy._costs import merge_cost as merge_cost
 from bregjax.hierarchy._dendrogram import Dendrogram as Dendrogram
 from bregjax.hierarchy._engine_windowed import WindowedInfo as WindowedInfo
 from bregjax.hierarchy._engines import ENGINES as ENGINES
+from bregjax.hierarchy._interrupted import Interrupted as Interrupted
 from bregjax.hierarchy._runs import AgglomerationInfo as AgglomerationInfo
 from bregjax.hierarchy._tree_costs import replay as replay

@@ -33,6 +33,7 @@ def agglomerate(
     problem: Problem,
     *,
     engine: str = "auto",
+    start: Dendrogram | None = None,
     progress: bool = False,
     mesh: Mesh | None = None,
     return_info: Literal[False] = False,
@@ -44,6 +45,7 @@ def agglomerate(
     problem: Problem,
     *,
     engine: str = "auto",
+    start: Dendrogram | None = None,
     progress: bool = False,
     mesh: Mesh | None = None,
     return_info: Literal[True],
@@ -59,6 +61,7 @@ def agglomerate(
     weights: DataLike | None = None,
     missing: Missing = "auto",
     engine: str = "auto",
+    start: Dendrogram | None = None,
     progress: bool = False,
     mesh: Mesh | None = None,
     return_info: Literal[False] = False,
@@ -74,6 +77,7 @@ def agglomerate(
     weights: DataLike | None = None,
     missing: Missing = "auto",
     engine: str = "auto",
+    start: Dendrogram | None = None,
     progress: bool = False,
     mesh: Mesh | None = None,
     return_info: Literal[True],
@@ -88,6 +92,7 @@ def agglomerate(
     weights: DataLike | None = None,
     missing: Missing = "auto",
     engine: str = "auto",
+    start: Dendrogram | None = None,
     progress: bool = False,
     mesh: Mesh | None = None,
     return_info: bool = False,
@@ -133,8 +138,10 @@ def agglomerate(
             to within eps · w |ψ*|: merges that are cheaper than that, as of
             near-duplicates far from the origin, come in any order among themselves.
             Outside costs so small are compared again, by "windowed".
-        progress: Show a bar of the merges made ("windowed", and where costs are solved
-            for; needs tqdm).
+        start: A forest over the same rows, whose merges stand as they are: what Ctrl-C
+            left (see `Interrupted`), say, or merges known from elsewhere. Their costs
+            are computed again.
+        progress: Show a bar of the merges made (needs tqdm).
         mesh: Devices to share the work and the memory of "windowed", which a mesh
             implies: clusters are dealt out to all devices of it, blocks of rows go to
             all, and each compares them with its own. For several hosts call the same
@@ -154,6 +161,7 @@ def agglomerate(
         ImportError: If `progress` is asked for without tqdm.
         TypeError: If `family` or `smoothing` is of no kind known here, or given beside
             a problem.
+        Interrupted: By Ctrl-C, a `KeyboardInterrupt` that has the merges made so far.
         ArithmeticError: If a merge cost could not be computed, or the function has a
             kink at the mean of a merge (Proposition 3.8 does not hold there).
 
@@ -172,7 +180,9 @@ def agglomerate(
         for note in (looks_like_distances(problem), shares_no_column(problem)):
             if note:
                 warnings.warn(note, stacklevel=2)
-        tree, info = agglomerate_eagerly(problem, engine, mesh, progress=progress)
+        tree, info = agglomerate_eagerly(
+            problem, engine, mesh, start=start, progress=progress
+        )
         remember(tree, problem)
     else:
         if isinstance(problem.x, SparseRows):
@@ -180,6 +190,11 @@ def agglomerate(
                 "`problem` must not be traced where its rows are sparse: their engine "
                 "loops on the host. Call `agglomerate` outside of jit and grad, and "
                 "`replay` inside."
+            )
+        if start is not None:
+            raise ValueError(
+                "`start` must be None inside jit, vmap or grad; got a forest. Call "
+                "`agglomerate` outside, and `replay` inside."
             )
         if mesh is not None:
             raise ValueError(

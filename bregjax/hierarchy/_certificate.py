@@ -118,8 +118,8 @@ def certify(
 
     Raises:
         ValueError: If the tree has another number of leaves or merge costs of another
-            problem, is no tree, `sample` is not positive, a row has no finite cost, or
-            it is called inside a transformation.
+            problem, is no tree or a forest, `sample` is not positive, a row has no
+            finite cost, or it is called inside a transformation.
         ArithmeticError: If a merge cost could not be computed.
 
     Examples:
@@ -135,7 +135,8 @@ def certify(
     if not is_concrete((problem, children)):
         raise ValueError("`certify` loops on the host: call it outside jit and vmap.")
     m = problem.num_points
-    children = np.asarray(children_of(children, m))
+    remedy = "Certify the tree that goes on to one cluster, as `agglomerate` makes it."
+    children = np.asarray(children_of(tree, m, whole_for="certify", remedy=remedy))
     rows = _sampled(2 * m - 2, sample, key)
     with working(problem) as problem:
         tree_of, pairs_of = comparisons(problem)

@@ -55,7 +55,7 @@ def clusters_of_cut(
 
     They are numbered as `Dendrogram.cut` does.
     """
-    nodes, labels = _cut(children, num_clusters=num_clusters)
+    nodes, labels = _cut(children, m=problem.num_points, num_clusters=num_clusters)
     return clusters_at(problem, children, nodes), labels
 
 
@@ -78,7 +78,7 @@ def clusters_without(
 
 def weights_of_cut(problem: Problem, children: Array, num_clusters: int) -> Array:
     """Sums of the points' own weights in the clusters of a cut, `[k]`."""
-    nodes, _ = _cut(children, num_clusters=num_clusters)
+    nodes, _ = _cut(children, m=problem.num_points, num_clusters=num_clusters)
     return _weights(Merges(children, problem.num_points), problem.weights, nodes)
 
 
@@ -91,17 +91,16 @@ def rests_of_cut(
         Places of clusters, weights and booleans, `[m]` each.
     """
     m = problem.num_points
-    _, labels = _cut(children, num_clusters=num_clusters)
+    _, labels = _cut(children, m=m, num_clusters=num_clusters)
     merges, rest = _with_rests(children, m=m, num_clusters=num_clusters)
     there = rest != jnp.arange(m, dtype=rest.dtype)
     return labels, _weights(merges, problem.weights, rest), there
 
 
 @program
-def _cut(children: Array, *, num_clusters: int) -> tuple[Array, Array]:
+def _cut(children: Array, *, m: int, num_clusters: int) -> tuple[Array, Array]:
     """The nodes that are the clusters of a cut, and each point's cluster."""
-    count = children.shape[0]
-    tree = Dendrogram(children, jnp.zeros(count), jnp.ones(count + 1))
+    tree = Dendrogram(children, jnp.zeros(children.shape[0]), jnp.ones(m))
     nodes = tree.cluster_nodes(num_clusters=num_clusters)
     return jnp.asarray(nodes), jnp.asarray(tree.cut(num_clusters=num_clusters))
 
@@ -118,18 +117,18 @@ def _with_rests(children: Array, *, m: int, num_clusters: int) -> tuple[Merges, 
 
     A leaf that is a cluster has no rest, and its own number stands for it.
     """
-    last = m - 2
     children = jnp.asarray(children, jnp.int32)
-    nodes = jnp.arange(2 * m - 1, dtype=jnp.int32)
-    # The merge that a node is a part of (that of the root is undone, as those above the
+    count = children.shape[0]
+    nodes = jnp.arange(m + count, dtype=jnp.int32)
+    # The merge that a node is a part of (that of a root is undone, as those above the
     # cut are), which part it is, and the other part.
-    merge = jnp.full_like(nodes, last + 1).at[children].set(nodes[: m - 1, None])
+    merge = jnp.full_like(nodes, count).at[children].set(nodes[:count, None])
     side = jnp.zeros_like(nodes).at[children[:, 1]].set(1)
     sibling = nodes.at[children].set(children[:, ::-1])
     inside = merge < m - num_clusters
-    below_root = inside & ~inside[jnp.minimum(m + merge, 2 * m - 2)]
+    below_root = inside & ~inside[jnp.minimum(m + merge, m + count - 1)]
     # Rests are made from the last merge down, two for each, behind all nodes.
-    made = 2 * m - 1 + 2 * (last - merge) + side
+    made = m + count + 2 * (count - 1 - merge) + side
     rest = jnp.where(inside, jnp.where(below_root, sibling, made), nodes)
     above = rest[m:][:, None]
     base = jnp.where(inside[m:][:, None], above, children[:, ::-1])

@@ -26,6 +26,7 @@ import numpy as np
 from bregjax._typing import PyTree
 from bregjax.clusters import HostModel
 from bregjax.clusters._host_model import rows_of
+from bregjax.hierarchy._interrupted import Interrupted
 
 __all__ = ["BoundedInfo", "bounded"]
 
@@ -87,12 +88,19 @@ def bounded(
     Returns:
         Children `[m − 1, 2]`, int32; states of all nodes `[2m − 1]`, as the search left
         them; and what was done.
+
+    Raises:
+        Interrupted: By Ctrl-C.
     """
     run = _Run(host, leaves, len(labels), report)
-    run.merge_equals(labels)
-    run.search()
-    while run.left > 1:
-        run.merge(*run.front())
+    try:
+        run.merge_equals(labels)
+        run.search()
+        while run.left > 1:
+            run.merge(*run.front())
+    except KeyboardInterrupt as stop:
+        made = len(labels) - run.left
+        raise Interrupted(run.children[:made], len(labels)) from stop
     return run.children, run.nodes, run.info
 
 

@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 
 from bregjax._typing import PyTree
 from bregjax.clusters import ClusterModel, HostModel, Screen
+from bregjax.hierarchy._interrupted import Interrupted
 from bregjax.hierarchy._windowed.fallbacks import one_by_one
 from bregjax.hierarchy._windowed.fallbacks.cached import merge_cached, serves
 from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
@@ -115,13 +116,19 @@ def windowed(
     Returns:
         Children `[num_points − 1, 2]`, int32; merge costs by `merge_cost`,
         `[num_points − 1]`, which `replay` gives up to rounding; and what was done.
+
+    Raises:
+        Interrupted: By Ctrl-C.
     """
     bounds = kernels.screen(model, leaves) if screen is None else screen
     store = Store(model, bounds, leaves, num_points, Placement(mesh), host)
     run = _Run(store, num_points, report)
-    if labels is not None:
-        run.merge_equals(labels)
-    run.merge_all()
+    try:
+        if labels is not None:
+            run.merge_equals(labels)
+        run.merge_all()
+    except KeyboardInterrupt as stop:
+        raise Interrupted(run.children[: run.made], num_points) from stop
     return run.children, run.costs, run.info
 
 
@@ -143,7 +150,7 @@ class _Run:
         self._caching = True
         self._node = np.arange(store.capacity)
         self._num_points = num_points
-        self._made = 0
+        self.made = 0
         self._report = report
 
     def merge_equals(self, labels: np.ndarray) -> None:
@@ -167,7 +174,7 @@ class _Run:
             self._commit(first, second, union, np.zeros(len(union)))
             kept, moved = self._compact()
             of_slot[moved] = of_slot[kept]
-        self.info.duplicates = self._made
+        self.info.duplicates = self.made
 
     def merge_all(self) -> None:
         """Search all nearest, then merge by windows until one cluster is left."""
@@ -192,7 +199,7 @@ class _Run:
     @property
     def _left(self) -> int:
         """Number of clusters."""
-        return self._num_points - self._made
+        return self._num_points - self.made
 
     def _merge_window(self, threshold: float) -> None:
         """Merge by a window; if it fails by a smaller one, or one merge at a time."""
@@ -257,7 +264,7 @@ class _Run:
             self._caching = False
             return False
         children, costs = found
-        unions = self._num_points + self._made + np.arange(len(children))
+        unions = self._num_points + self.made + np.arange(len(children))
         self._record(np.append(self._node[slots], unions)[children], costs)
         self.info.by_matrix += len(children)
         return True
@@ -299,14 +306,14 @@ class _Run:
     ) -> None:
         """Record merges of slots in the order that they are in."""
         # Before nodes are read: a union may be a part of a later merge.
-        self._node[union] = self._num_points + self._made + np.arange(len(union))
+        self._node[union] = self._num_points + self.made + np.arange(len(union))
         self._record(np.stack([self._node[first], self._node[second]], axis=1), cost)
 
     def _record(self, pairs: np.ndarray, cost: np.ndarray) -> None:
         """Record merges of nodes."""
-        rows = slice(self._made, self._made + len(pairs))
+        rows = slice(self.made, self.made + len(pairs))
         self.children[rows] = np.sort(pairs, axis=1)
         self.costs[rows] = cost
-        self._made = rows.stop
+        self.made = rows.stop
         if self._report is not None:
-            self._report(self._made)
+            self._report(self.made)

@@ -1,18 +1,18 @@
 """The engines by name, the choice among them, and what memory they take.
 
 An engine finds the topology of the tree, without gradients; costs, and their
-derivatives, come from `replay`. "matrix" and "recompute" are pure functions
-`engine(model, leaves, num_points) -> children`, for use inside `jit` too; "windowed" is
-a loop on the host around compiled programs.
+derivatives, come from `replay`. "matrix" and "recompute" are pairs of pure functions,
+for use inside `jit` too (`PureEngine`); the others are loops on the host around
+programs.
 """
 
 from collections.abc import Callable
 
-from bregjax._typing import Array, PyTree
-from bregjax.clusters import ClusterModel, HostModel
+from bregjax.clusters import HostModel
 from bregjax.hierarchy._engine_matrix import matrix
 from bregjax.hierarchy._engine_recompute import recompute
 from bregjax.hierarchy._memory import available_memory
+from bregjax.hierarchy._pure_engine import PureEngine
 
 __all__ = [
     "ENGINES",
@@ -23,9 +23,10 @@ __all__ = [
     "numbers_needed",
 ]
 
-PureEngine = Callable[[ClusterModel, PyTree, Array | int], Array]
-
-PURE_ENGINES: dict[str, PureEngine] = {"matrix": matrix, "recompute": recompute}
+PURE_ENGINES: dict[str, PureEngine] = {
+    "matrix": matrix,
+    "recompute": recompute,
+}
 ENGINES = ("numpy", *PURE_ENGINES, "windowed", "sparse")
 
 # Up to so many points at least the matrix engine is the faster, of all families.

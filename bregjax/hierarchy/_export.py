@@ -1,24 +1,28 @@
-"""Trees in the formats of others: SciPy's linkage matrix, Newick, an npz file."""
+"""Trees as arrays of others: SciPy's linkage matrix, R's hclust, an npz file."""
 
 import os
-import re
 import zipfile
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from bregjax._checks import check_finite, check_support, float_array
+from bregjax._checks import (
+    check_finite,
+    check_support,
+    check_weights,
+    float_array,
+)
 from bregjax.hierarchy import _walk
 
 _FORMAT = "bregjax_dendrogram_version"
-_VERSION = 1
-_NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9.+-]+")
+# Version 2 has forests; trees are written as version 1, which older releases read.
+_VERSION = 2
 
 
 def linkage_matrix(children: np.ndarray, heights: np.ndarray) -> np.ndarray:
     """SciPy's linkage matrix: both children, the height, the number of leaves."""
-    counts = _walk.sizes(children)[len(children) + 1 :]
+    num_leaves = len(children) + 1
+    counts = _walk.sizes(children, num_leaves)[num_leaves:]
     return np.column_stack([children, heights, counts]).astype(np.float64)
 
 
@@ -52,13 +56,14 @@ def parse_linkage(z: Any) -> tuple[np.ndarray, np.ndarray]:
         remedy="Turn similarities into distances before clustering",
     )
     children = z[:, :2].astype(np.int64)
-    problem = _walk.problem_with(children)
+    problem = _walk.problem_with(children, len(z) + 1)
     if problem:
         raise ValueError(
             f"`z` must merge existing clusters, each once; {problem}. Leaves are "
             f"0 … m − 1 and row t makes node m + t."
         )
-    counts = np.asarray(_walk.sizes(children)[len(z) + 1 :], dtype=np.float64)
+    sizes = _walk.sizes(children, len(z) + 1)[len(z) + 1 :]
+    counts = np.asarray(sizes, dtype=np.float64)
     if (z[:, 3] != counts).any():
         row = int(np.argmax(z[:, 3] != counts))
         raise ValueError(
@@ -68,64 +73,71 @@ def parse_linkage(z: Any) -> tuple[np.ndarray, np.ndarray]:
     return children.astype(np.int32), z[:, 2].copy()
 
 
-def newick(
-    children: np.ndarray, heights: np.ndarray, names: Sequence[object] | None
-) -> str:
-    """The tree as one line of Newick text, leaves at height 0."""
-    num_leaves = len(children) + 1
-    if names is None:
-        names = [str(leaf) for leaf in range(num_leaves)]
-    else:
-        names = [_quoted(name) for name in newick_names(names)]
-    all_heights = np.concatenate([np.zeros(num_leaves), heights])
-    lengths = (all_heights[_walk.parents(children)] - all_heights).tolist()
-    pairs = children.tolist()
-    root = 2 * num_leaves - 2
-    suffix = [f":{length!r}" for length in lengths[:root]] + [";"]
-    words: list[str] = []
-    waiting: list[int | str] = [root]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, str):
-            words.append(item)
-        elif item < num_leaves:
-            words.append(names[item] + suffix[item])
-        else:
-            left, right = pairs[item - num_leaves]
-            words.append("(")
-            waiting.extend([")" + suffix[item], right, ",", left])
-    return "".join(words)
+def parse_hclust(merge: Any, height: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The children (int32) and heights (float64) of the merges of R's hclust.
+
+    Raises:
+        ValueError: If they are not.
+    """
+    merge = np.asarray(float_array(merge, "merge"))
+    height = np.asarray(float_array(height, "height"))
+    if merge.size == 0:
+        merge = merge.reshape(-1, 2)
+    if merge.ndim != 2 or merge.shape[1] != 2 or height.shape != merge.shape[:1]:
+        raise ValueError(
+            f"`merge` must have shape [m − 1, 2] and `height` [m − 1], as those of R's "
+            f"hclust; got {list(merge.shape)} and {list(height.shape)}."
+        )
+    check_finite("merge", merge)
+    check_finite("height", height)
+    check_support(
+        "merge",
+        merge,
+        (merge == np.round(merge)) & (merge != 0),
+        rule="must hold whole numbers, leaves below 0 and rows from 1 on",
+        remedy="Take `merge` of R as it is, numbered from 1",
+    )
+    num_leaves = len(merge) + 1
+    check_support(
+        "merge",
+        merge,
+        merge >= -num_leaves,
+        rule=f"must name leaves from -1 to -{num_leaves}",
+        remedy="Take all rows of `merge`",
+    )
+    children = np.where(merge < 0, -merge - 1, num_leaves + merge - 1).astype(np.int64)
+    problem = _walk.problem_with(children, num_leaves)
+    if problem:
+        raise ValueError(
+            f"`merge` must merge existing clusters, each once; counted from 0, with "
+            f"{num_leaves} leaves first, {problem}."
+        )
+    return children.astype(np.int32), height
 
 
-def newick_names(names: Iterable[object]) -> list[str]:
-    """Names of one line, each once: where one comes again it ends in .1, .2, …."""
-    names = [" ".join(str(name).splitlines()) for name in names]
-    known = set(names)
-    if len(known) == len(names):
-        return names
-    used: set[str] = set()
-    number: dict[str, int] = {}
-    for leaf, name in enumerate(names):
-        if name in used:
-            count = number.get(name, 0) + 1
-            while f"{name}.{count}" in known:
-                count += 1
-            number[name], names[leaf] = count, f"{name}.{count}"
-            known.add(names[leaf])
-        used.add(names[leaf])
-    return names
+def leaf_weights(weights: Any, num_leaves: int) -> np.ndarray:
+    """The weights of leaves, 1 each if None.
 
-
-def _quoted(name: str) -> str:
-    """A Newick name; an underscore outside quotes would be read as a blank."""
-    if _NEEDS_NO_QUOTES.fullmatch(name):
-        return name
-    return "'" + name.replace("'", "''") + "'"
+    Raises:
+        ValueError: If there are not so many, or one is not positive and finite.
+    """
+    if weights is None:
+        return np.ones(num_leaves)
+    weights = np.asarray(float_array(weights, "weights"))
+    if weights.shape != (num_leaves,):
+        raise ValueError(
+            f"`weights` must have one weight for each of the {num_leaves} leaves; got "
+            f"shape {list(weights.shape)}."
+        )
+    check_weights(weights, num_leaves)
+    return weights
 
 
 def write_tree(path: str | os.PathLike[str], arrays: dict[str, np.ndarray]) -> None:
     """Write the arrays of a tree to an npz file under exactly this name."""
-    contents: dict[str, Any] = {_FORMAT: np.asarray(_VERSION)} | arrays
+    is_tree = len(arrays["children"]) + 1 == len(arrays["weights"])
+    version = 1 if is_tree else _VERSION
+    contents: dict[str, Any] = {_FORMAT: np.asarray(version)} | arrays
     with open(path, "wb") as file:
         np.savez(file, **contents)
 
@@ -151,13 +163,15 @@ def read_tree(path: str | os.PathLike[str]) -> dict[str, Any]:
             f"`path` must hold {sorted(names)} and perhaps 'ward_scale'; {path} holds "
             f"{sorted(arrays)}."
         )
-    children = arrays["children"]
-    shapes = [arrays[name].shape for name in ("merge_costs", "weights")]
+    children, weights = arrays["children"], arrays["weights"]
     if (
         children.dtype != np.int32
         or children.shape[1:] != (2,)
-        or shapes != [(len(children),), (len(children) + 1,)]
-        or _walk.problem_with(children)
+        or arrays["merge_costs"].shape != (len(children),)
+        or weights.ndim != 1
+        or len(weights) <= len(children)
+        or (version == 1 and len(weights) != len(children) + 1)
+        or _walk.problem_with(children, len(weights))
     ):
         raise ValueError(
             f"`path` must hold a tree; the arrays in {path} do not fit together. "

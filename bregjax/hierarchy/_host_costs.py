@@ -90,22 +90,22 @@ def host_leaves(
 
 
 def nodes_along(host: HostModel, leaves: PyTree, children: np.ndarray) -> PyTree:
-    """States of all nodes `[2m − 1]`, the unions to be settled."""
+    """States of all nodes `[m + t]`, the unions to be settled."""
     count = len(children)
+    m = jax.tree.leaves(leaves)[0].shape[0]
     room = lambda leaf: np.concatenate([leaf, np.repeat(leaf[:1], count, axis=0)])
     nodes = jax.tree.map(room, leaves)
-    height = _heights(children)
+    height = _heights(children, m)
     for level in range(1, np.max(height, initial=0) + 1):
         merges = np.flatnonzero(height == level)
         a, b = (rows_of(nodes, children[merges, k]) for k in range(2))
-        _put(nodes, count + 1 + merges, host.pool(a, b))
+        _put(nodes, m + merges, host.pool(a, b))
     return nodes
 
 
-def _heights(children: np.ndarray) -> np.ndarray:
-    """How many merges lead up to each, the longest way, itself included; `[m − 1]`."""
-    m = len(children) + 1
-    height = [0] * (2 * m - 1)
+def _heights(children: np.ndarray, m: int) -> np.ndarray:
+    """How many merges lead up to each, the longest way, itself included; `[t]`."""
+    height = [0] * (m + len(children))
     for node, (a, b) in enumerate(children.tolist(), start=m):
         height[node] = 1 + max(height[a], height[b])
     return np.array(height[m:], int)
@@ -123,8 +123,8 @@ def _put(nodes: PyTree, places: np.ndarray, states: PyTree) -> None:
 def settled_costs(
     host: HostModel, nodes: PyTree, children: np.ndarray
 ) -> tuple[PyTree, np.ndarray]:
-    """States of all nodes, the unions settled too, and costs of merges `[m − 1]`."""
-    m = len(children) + 1
+    """States of all nodes, the unions settled too, and costs of merges `[t]`."""
+    m = jax.tree.leaves(nodes)[0].shape[0] - len(children)
     unions = host.settle(rows_of(nodes, slice(m, None)))
     join = lambda all_, new: np.concatenate([all_[:m], new])
     nodes = jax.tree.map(join, nodes, unions)

@@ -66,12 +66,12 @@ def _known_smooth(function: ConvexFunction) -> bool:
 
 
 def _node_means(tree: Dendrogram, problem: Problem) -> np.ndarray:
-    """Means of all nodes, `[2m − 1, …]`, as the smoothed leaves have them."""
+    """Means of all nodes, `[m + t, …]`, as the smoothed leaves have them."""
     leaves = build_leaves(problem)[1]
-    m = tree.num_leaves
-    weight = np.concatenate([np.asarray(leaves.weight), np.zeros(m - 1)])
+    m, count = tree.num_leaves, tree.num_merges
+    weight = np.concatenate([np.asarray(leaves.weight), np.zeros(count)])
     mean = np.asarray(leaves.mean)
-    mean = np.concatenate([mean, np.zeros((m - 1, *mean.shape[1:]))])
+    mean = np.concatenate([mean, np.zeros((count, *mean.shape[1:]))])
     for node, (a, b) in enumerate(np.asarray(tree.children), start=m):
         weight[node] = weight[a] + weight[b]
         mean[node] = mean[a] + weight[b] / weight[node] * (mean[b] - mean[a])

@@ -1,5 +1,7 @@
 """Runs of engines: eagerly, on the host, or inside of a caller's program."""
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -14,14 +16,17 @@ from bregjax._evaluation import (
     check_leaves,
     equal_rows,
     padded,
+    padded_size,
     smoothed_statistics,
     working,
     working_copy,
 )
 from bregjax._problem import Problem
 from bregjax._progress import progress_shown
-from bregjax.clusters import HostModel
+from bregjax._typing import PyTree
+from bregjax.clusters import ClusterModel, HostModel
 from bregjax.clusters._host_model import rows_of
+from bregjax.hierarchy._beginnings import Beginning, beginning
 from bregjax.hierarchy._dendrogram import Dendrogram
 from bregjax.hierarchy._engine_bounded import BoundedInfo, bounded, exhaustive
 from bregjax.hierarchy._engine_windowed import WindowedInfo, windowed
@@ -33,16 +38,26 @@ from bregjax.hierarchy._host_costs import (
     settled_costs,
     small_host,
 )
+from bregjax.hierarchy._interrupted import Interrupted
 from bregjax.hierarchy._kinks import check_kinks, search_model
-from bregjax.hierarchy._searches import drowned, found_children, search_tree
+from bregjax.hierarchy._provenance import remember
+from bregjax.hierarchy._searches import drowned, found_children, search_in_parts
 from bregjax.hierarchy._sparse.agglomeration import (
     agglomerate_sparse,
     for_other_engines,
     goes_sparsely,
 )
-from bregjax.hierarchy._tree_costs import leaves_and_codes, replay, replay_costs
+from bregjax.hierarchy._tree_costs import (
+    leaves_and_codes,
+    node_states,
+    replay,
+    replay_costs,
+)
 
 __all__ = ["AgglomerationInfo", "agglomerate_eagerly", "agglomerate_traced"]
+
+Report = Callable[[int], None]
+"""What is told the number of merges made so far."""
 
 
 @dataclass(frozen=True)
@@ -78,19 +93,61 @@ def agglomerate_traced(problem: Problem, engine: str):
 
 
 def agglomerate_eagerly(
-    problem: Problem, engine: str, mesh: Mesh | None, *, progress: bool
+    problem: Problem,
+    engine: str,
+    mesh: Mesh | None,
+    *,
+    start: Dendrogram | None,
+    progress: bool,
 ):
-    m = problem.num_points
+    begun = beginning(start, problem)
+    made = 0 if begun is None else begun.num_merges
+    bar = progress_shown(problem.num_points - 1, unit="merge", shown=progress)
+    with bar as report:
+        more = report and (lambda count: report(made + count))
+        try:
+            children, costs, info = _run(problem, engine, mesh, begun, more)
+        except Interrupted as stop:
+            children = stop.children
+            if begun is not None and stop.num_points < problem.num_points:
+                children = begun.followed_by(children)
+            stop = Interrupted(children, problem.num_points)
+            stop.tree = _forest(problem, children)
+            raise stop from None
+    tree = _tree(problem, children, costs)
+    with working(problem):
+        check_kinks(tree, problem)
+    check_costs(tree.merge_costs, tree.children, problem)
+    return tree, info
+
+
+def _tree(problem: Problem, children: np.ndarray, costs: np.ndarray) -> Dendrogram:
+    weights = np.asarray(problem.weights)
+    return Dendrogram(children, costs, weights, _ward_scale(problem))
+
+
+def _forest(problem: Problem, children: np.ndarray) -> Dendrogram:
+    """The forest of merges that were made when an engine was stopped."""
+    unknown = _tree(problem, children, np.zeros(len(children)))
+    forest = _tree(problem, children, np.asarray(replay(problem, unknown)))
+    remember(forest, problem)
+    return forest
+
+
+def _run(
+    problem: Problem,
+    engine: str,
+    mesh: Mesh | None,
+    begun: Beginning | None,
+    report: Report | None,
+) -> tuple[np.ndarray, np.ndarray, AgglomerationInfo]:
+    """Children and costs of a tree, and how it was found."""
     if goes_sparsely(problem, engine, mesh):
-        bar = progress_shown(m - 1, unit="merge", shown=progress)
-        with bar as report, working(problem) as copy:
-            found = agglomerate_sparse(copy, report)
+        first = None if begun is None else begun.children
+        with working(problem) as copy:
+            found = agglomerate_sparse(copy, report, first)
         if found is not None:
-            children, costs = found
-            check_costs(costs, children, problem)
-            weights = np.asarray(problem.weights)
-            tree = Dendrogram(children, costs, weights, _ward_scale(problem))
-            return tree, AgglomerationInfo("sparse")
+            return *found, AgglomerationInfo("sparse")
         problem = for_other_engines(problem, engine)
     engine = _engine_for(mesh, engine)
     if not problem.family.cluster_model().distributes:
@@ -102,37 +159,22 @@ def agglomerate_eagerly(
         if small is not None:
             host, engine = small, "numpy"
         name = _choose(engine, full, host)
-        counts = name == "windowed" or host is not None
-        bar = progress_shown(m - 1, unit="merge", shown=progress and counts)
-        with bar as report:
-            if host is not None and name != "windowed":
-                children, costs, info = _on_host(host, problem, name, report)
-            else:
-                children, costs, info = _compiled(
-                    problem, full, name, report, mesh, host
-                )
-        tree = Dendrogram(
-            np.asarray(children)[: m - 1],
-            np.asarray(costs)[: m - 1],
-            np.asarray(problem.weights),
-            _ward_scale(problem),
-        )
-        check_kinks(tree, problem)
-    check_costs(tree.merge_costs, tree.children, problem)
-    return tree, info
+        if host is not None and name != "windowed":
+            return _on_host(host, problem, name, begun, report)
+        return _compiled(problem, full, name, begun, report, mesh, host)
 
 
 def _compiled(
     problem: Problem,
     full: Problem,
     name: str,
-    report,
+    begun: Beginning | None,
+    report: Report | None,
     mesh: Mesh | None,
     host: HostModel | None,
-):
+) -> tuple[np.ndarray, np.ndarray, AgglomerationInfo]:
     """Children, costs and info by engines of compiled programs."""
     m = problem.num_points
-    screen = None
     if host is None:
         model, leaves, codes = leaves_and_codes(full)
         check_leaves(np.asarray(codes)[:m], problem)
@@ -140,32 +182,69 @@ def _compiled(
         # What can be solved for outside of programs need not be compiled into them.
         model = full.family.cluster_model()
         leaves = host_leaves(host, full, m)
-        screen = host.screen(leaves)
-    model = search_model(model)
-    if name != "windowed":
-        children, costs, noise = search_tree(model, leaves, np.int32(m), engine=name)
-        if name != "matrix" or not drowned(np.asarray(costs)[: m - 1], float(noise)):
-            return children, costs, AgglomerationInfo(name)
-        name = "windowed"  # which compares costs that do not cancel
-    labels = equal_rows(problem)
-    children, costs, details = windowed(
-        model,
-        leaves,
-        m,
+    count, labels = m, equal_rows(problem)
+    if begun is not None:
+        leaves = _roots(model, host, leaves, m, begun)
+        count = len(begun.roots)
+        labels = np.arange(count)
+    search = search_model(model)
+    by_windows = functools.partial(
+        windowed,
         labels=labels,
         report=report,
         mesh=mesh,
-        screen=screen,
+        screen=None if host is None else host.screen(leaves),
         host=host,
     )
-    if host is not None:
-        nodes = nodes_along(host, rows_of(leaves, slice(m)), children)
-        costs = settled_costs(host, nodes, children)[1]
+    children, costs, info = _searched(search, leaves, count, name, by_windows, report)
+    if begun is not None:
+        children = begun.followed_by(children)
+    if begun is None and host is None and not np.isnan(costs).any():
+        return children, costs, info
+    return children, _replayed(problem, children), info
+
+
+def _searched(
+    model: ClusterModel,
+    leaves: PyTree,
+    count: int,
+    name: str,
+    by_windows: Callable[..., tuple[np.ndarray, np.ndarray, WindowedInfo]],
+    report: Report | None,
+) -> tuple[np.ndarray, np.ndarray, AgglomerationInfo]:
+    """Children, costs and info of the tree of so many clusters."""
+    if name != "windowed":
+        children, costs, noise = search_in_parts(model, leaves, count, name, report)
+        # Windows compare costs that do not cancel.
+        if name != "matrix" or not drowned(costs, noise):
+            return children, costs, AgglomerationInfo(name)
+    children, costs, details = by_windows(model, leaves, count)
+    costs = model.found_costs(costs, children, leaves)
+    return children, costs, AgglomerationInfo("windowed", windowed=details)
+
+
+def _roots(
+    model: ClusterModel,
+    host: HostModel | None,
+    leaves: PyTree,
+    m: int,
+    begun: Beginning,
+) -> PyTree:
+    """States of the clusters that an engine begins with, filled up to a size class."""
+    leaves = rows_of(jax.tree.map(np.asarray, leaves), slice(m))
+    if host is None:
+        nodes = node_states(model, leaves, begun.children, m)
+        nodes = jax.tree.map(np.asarray, nodes)
     else:
-        costs = model.found_costs(np.asarray(costs), np.asarray(children), leaves)
-        if np.isnan(costs).any():
-            costs = _replayed(problem, children)
-    return children, costs, AgglomerationInfo(name, windowed=details)
+        nodes = _settled(host, leaves, begun.children)
+    size = padded_size(len(begun.roots))
+    fill = np.minimum(np.arange(size), len(begun.roots) - 1)
+    return rows_of(nodes, begun.roots[fill])
+
+
+def _settled(host: HostModel, leaves: PyTree, children: np.ndarray) -> PyTree:
+    """Settled states of all nodes."""
+    return settled_costs(host, nodes_along(host, leaves, children), children)[0]
 
 
 def _replayed(problem: Problem, children: np.ndarray) -> np.ndarray:
@@ -173,16 +252,28 @@ def _replayed(problem: Problem, children: np.ndarray) -> np.ndarray:
     return np.asarray(replay(problem, children))
 
 
-def _on_host(host: HostModel, problem: Problem, name: str, report):
-    """Children, costs and info where costs are solved for, many at a time."""
+def _on_host(
+    host: HostModel,
+    problem: Problem,
+    name: str,
+    begun: Beginning | None,
+    report: Report | None,
+) -> tuple[np.ndarray, np.ndarray, AgglomerationInfo]:
+    """Children, costs and info by calls for many pairs at a time."""
     leaves = host_leaves(host, problem)
+    states, labels = leaves, equal_rows(problem)
+    if begun is not None:
+        nodes = _settled(host, leaves, begun.children)
+        states, labels = rows_of(nodes, begun.roots), np.arange(len(begun.roots))
+    details = None
     if name == "recompute":
-        children, nodes = exhaustive(host, leaves)
-        info = AgglomerationInfo(name)
+        children, nodes = exhaustive(host, states)
     else:
-        labels = equal_rows(problem)
-        children, nodes, details = bounded(host, leaves, labels, report)
-        info = AgglomerationInfo(name, bounded=details)
+        children, nodes, details = bounded(host, states, labels, report)
+    if begun is not None:
+        children = begun.followed_by(children)
+        nodes = nodes_along(host, leaves, children)
+    info = AgglomerationInfo(name, bounded=details)
     return children, settled_costs(host, nodes, children)[1], info
 
 

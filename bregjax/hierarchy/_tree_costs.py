@@ -44,7 +44,7 @@ __all__ = [
 
 
 def replay(problem: Problem, tree: Dendrogram | DataLike) -> Array:
-    """Merge costs Δ of a given tree under a problem, in nats, `[m − 1]`.
+    """Merge costs Δ of a given tree or forest under a problem, in nats, `[t]`.
 
     Each is Σ_j w_j B_f(τ_j, mean) over the two parts of the merge (Proposition 3.8), in
     the form that does not cancel. Plain JAX: `jit`, `grad`, `jvp` and `vmap` apply,
@@ -63,12 +63,12 @@ def replay(problem: Problem, tree: Dendrogram | DataLike) -> Array:
     Args:
         problem: Data, family, smoothing and weights: not necessarily those that the
             tree was made of.
-        tree: A dendrogram, whose own costs and weights are not used, or its children
-            `[m − 1, 2]`.
+        tree: A dendrogram, whose own costs and weights are not used, or the children
+            `[m − 1, 2]` of one tree.
 
     Returns:
-        Costs `[m − 1]`: a NumPy array when everything is concrete, float64 on a CPU;
-        else a JAX array.
+        Costs `[t]`, m − 1 of one tree: a NumPy array when everything is concrete,
+        float64 on a CPU; else a JAX array.
 
     Raises:
         ValueError: If the tree has another number of leaves than the problem has rows,
@@ -99,9 +99,10 @@ def replay(problem: Problem, tree: Dendrogram | DataLike) -> Array:
         full = padded(problem)
         model, leaves, codes = leaves_and_codes(full)
         check_leaves(np.asarray(codes)[:m], problem)
-        extra = full.num_points - m
+        count = len(children)
+        extra = full.num_points - 1 - count
         steps = np.pad(np.asarray(children, np.int32), ((0, extra), (0, 0)))
-        costs = np.asarray(_jitted_costs(model, leaves, steps, np.int32(m)))[: m - 1]
+        costs = np.asarray(_jitted_costs(model, leaves, steps, np.int32(m)))[:count]
         check_costs(costs, children, problem)
         return costs  # pyright: ignore[reportReturnType]
 
@@ -113,14 +114,38 @@ def _solved_costs(
     return settled_costs(host, nodes, children)[1]
 
 
-def children_of(tree: Dendrogram | DataLike, num_points: int) -> Array | np.ndarray:
-    """The children of a dendrogram, or children given as such, `[m − 1, 2]`.
+def children_of(
+    tree: Dendrogram | DataLike,
+    num_points: int,
+    *,
+    whole_for: str | None = None,
+    remedy: str = "",
+) -> Array | np.ndarray:
+    """The children of a dendrogram, `[t, 2]`, or children given as such, `[m − 1, 2]`.
+
+    A forest is a dendrogram: its children alone do not say how many leaves it has.
+
+    Args:
+        tree: A dendrogram or children.
+        num_points: m.
+        whole_for: The function that takes no forests, if it takes none.
+        remedy: What to do with one, a sentence.
 
     Raises:
-        ValueError: Unless they are the merges of a tree over so many rows.
+        ValueError: Unless they are the merges of a tree over so many rows, or of a
+            forest, where there may be one.
     """
     children = tree.children if isinstance(tree, Dendrogram) else tree
-    if np.shape(children) != (num_points - 1, 2):
+    num_trees = 1
+    if isinstance(tree, Dendrogram) and tree.num_leaves == num_points:
+        num_trees = tree.num_trees if np.ndim(children) == 2 else 1
+    is_forest = num_trees > 1
+    if is_forest and whole_for is not None:
+        raise ValueError(
+            f"`{whole_for}` takes one tree; `tree` is a forest of {num_trees} "
+            f"trees over {num_points} leaves. {remedy}"
+        )
+    if not is_forest and np.shape(children) != (num_points - 1, 2):
         hint = {
             (num_points - 1, 4): " Read a linkage by Dendrogram.from_linkage first.",
             (num_points,): " These look like labels, which are no tree.",
@@ -135,14 +160,14 @@ def children_of(tree: Dendrogram | DataLike, num_points: int) -> Array | np.ndar
     children = given.astype(np.int32)
     if not np.array_equal(given, children):
         raise ValueError(f"`tree` must have whole numbers of nodes; got {given}.")
-    fault = problem_with(children)
+    fault = problem_with(children, num_points)
     if fault:
         raise ValueError(f"`tree` must hold the merges of a tree; {fault}.")
     return children
 
 
 def costs_along(problem: Problem, children: Array) -> Array:
-    """Costs of the merges `children` of all rows, `[m − 1]`; a core of `evaluate`."""
+    """Costs of the merges `children` of all rows, `[t]`; a core of `evaluate`."""
     costs = lambda part: replay_costs(*build_leaves(part), children, problem.num_points)
     return by_columns(costs, problem)
 
@@ -153,7 +178,7 @@ def replay_costs(
     children: Array | np.ndarray,
     num_points: Array | int,
 ) -> Array:
-    """Costs of the merges of `children`, `[m − 1]`; see `node_states`."""
+    """Costs of the merges of `children`, `[t]`; see `node_states`."""
     if children.shape[0] == 0:
         return jnp.zeros(0)
     return nodes_and_costs(model, leaves, children, num_points)[1]
@@ -165,7 +190,7 @@ def nodes_and_costs(
     children: Array | np.ndarray,
     num_points: Array | int,
 ) -> tuple[PyTree, Array]:
-    """States of all nodes, see `node_states`, and costs of merges `[m − 1]`."""
+    """States of all nodes, see `node_states`, and costs of merges `[t]`."""
     nodes = node_states(model, leaves, children, num_points)
     merges = Merges(children, num_points)
     return nodes, cost(model, *_parts_and_unions(merges, nodes))
@@ -182,12 +207,12 @@ def node_states(
     Args:
         model: The cluster model.
         leaves: States `[m, ...]`.
-        children: `[m − 1, 2]`.
+        children: `[t, 2]`.
         num_points: The number that the first union has: m, or fewer where leaves are
             padded (unions past the tree's own then mean nothing).
 
     Returns:
-        States `[2m − 1, ...]`.
+        States `[m + t, ...]`.
     """
     merges = Merges(children, num_points)
     count = jax.tree.leaves(leaves)[0].shape[0]

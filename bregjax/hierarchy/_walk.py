@@ -1,14 +1,17 @@
-"""Array algorithms on trees, none of them recursive.
+"""Array algorithms on trees and forests, none of them recursive.
 
-A tree over m leaves is `children`, integers of shape ``[m − 1, 2]``: leaves are nodes
-0 … m − 1 and merge t makes node m + t, so every node is numbered above its children.
+A forest over m leaves is `children`, integers of shape ``[t, 2]`` with t ≤ m − 1, and
+m: leaves are nodes 0 … m − 1 and merge t makes node m + t, so every node is numbered
+above its children. m − t nodes are roots; a tree is a forest of one root.
 
-`parents`, `roots_below`, `smallest_leaves` and `subtree_max` run on NumPy arrays and,
-unchanged, on traced ones; they take O(m log m) by pointer jumping (each step doubles
-the distance that a node sees towards the root), because following a chain one node at
-a time takes m sequential steps on an accelerator. The others are eager single passes.
+`parents`, `roots_below`, `smallest_leaves`, `roots`, `subtree_max` and `subtree_sizes`
+run on NumPy arrays and, unchanged, on traced ones; they take O(m log m) by pointer
+jumping (each step doubles the distance that a node sees towards the root), because
+following a chain one node at a time takes m sequential steps on an accelerator. The
+others are eager single passes.
 """
 
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -32,28 +35,29 @@ def namespace(*arrays: AnyArray) -> ModuleType:
     return jnp if any(isinstance(array, jax.Array) for array in arrays) else np
 
 
-def parents(children: AnyArray) -> AnyArray:
-    """Return the parent of every node, shape ``[2m − 1]``; the root is its own."""
+def parents(children: AnyArray, num_leaves: int) -> AnyArray:
+    """Return the parent of every node, shape ``[m + t]``; a root is its own."""
     xp = namespace(children)
-    num_leaves = len(children) + 1
-    # Every node but the root stands in `children` exactly once, so sorting finds it.
-    place = xp.argsort(children.reshape(-1))
-    root = xp.asarray([2 * num_leaves - 2], dtype=place.dtype)
-    return xp.concatenate([num_leaves + place // 2, root])
+    nodes = xp.arange(num_leaves + len(children))
+    made = nodes[num_leaves:, None]
+    if xp is jnp:
+        return nodes.at[children].set(made, unique_indices=True)
+    nodes[children] = made.copy()
+    return nodes
 
 
-def roots_below(parent: AnyArray, whole: AnyArray) -> AnyArray:
+def roots_below(parent: AnyArray, whole: AnyArray, num_leaves: int) -> AnyArray:
     """Find the topmost whole node above each leaf, shape ``[m]``.
 
-    `whole`, booleans of shape ``[2m − 1]``, says which nodes stay in one piece; it
+    `whole`, booleans of shape ``[m + t]``, says which nodes stay in one piece; it
     holds for all leaves and, with a node, for all nodes below it.
     """
     xp = namespace(parent, whole)
     parent, whole = xp.asarray(parent), xp.asarray(whole)
     root = xp.where(whole[parent], parent, xp.arange(len(parent)))
-    for _ in range(_num_doublings(parent)):
+    for _ in range(_num_doublings(len(parent) - num_leaves)):
         root = root[root]
-    return root[: (len(parent) + 1) // 2]
+    return root[:num_leaves]
 
 
 def smallest_leaves(root: AnyArray) -> AnyArray:
@@ -63,55 +67,101 @@ def smallest_leaves(root: AnyArray) -> AnyArray:
     return order[xp.searchsorted(root[order], root)]
 
 
-def subtree_max(children: AnyArray, costs: AnyArray) -> AnyArray:
-    """Find the largest cost inside each node, shape ``[2m − 1]``; −inf for leaves."""
+def firsts(root: AnyArray, count: int | None) -> AnyArray:
+    """List the values of `root`, by the smallest leaf of each, negative ones left out.
+
+    Args:
+        root: A node for each leaf, or −1, ``[m]``.
+        count: How many values there are, where that is known before the values are;
+            if there are fewer, −1 fills up.
+    """
+    xp = namespace(root)
+    is_first = (smallest_leaves(root) == xp.arange(len(root))) & (root >= 0)
+    count = int(is_first.sum()) if count is None else count
+    place = xp.argsort(~is_first, stable=True)[:count]
+    return xp.where(is_first[place], root[place], -1).astype(np.int32)
+
+
+def roots(children: AnyArray, num_leaves: int) -> AnyArray:
+    """List the nodes without a parent by their smallest leaves, ``[m − t]``."""
+    parent = parents(children, num_leaves)
+    root = roots_below(parent, np.ones(len(parent), bool), num_leaves)
+    return firsts(root, num_leaves - len(children))
+
+
+def subtree_max(children: AnyArray, costs: AnyArray, num_leaves: int) -> AnyArray:
+    """Find the largest cost inside each node, shape ``[m + t]``; −inf for leaves."""
     xp = namespace(children, costs)
     children, costs = xp.asarray(children), xp.asarray(costs)
-    parent = parents(children)
-    leaves = xp.full(len(costs) + 1, -xp.inf, dtype=costs.dtype)
+    parent = parents(children, num_leaves)
+    leaves = xp.full(num_leaves, -xp.inf, dtype=costs.dtype)
     largest = xp.concatenate([leaves, costs])
-    for _ in range(_num_doublings(parent)):
-        largest = _scatter_max(largest, parent, largest)
+    for _ in range(_num_doublings(len(costs))):
+        largest = _scattered("max", largest, parent)
         parent = parent[parent]
     return largest
 
 
-def _num_doublings(parent: AnyArray) -> int:
+def subtree_sizes(children: AnyArray, num_leaves: int) -> AnyArray:
+    """Count the leaves under every node, shape ``[m + t]``; see `sizes`."""
+    xp = namespace(children)
+    parent = parents(children, num_leaves)
+    count, num_merges = len(parent), len(children)
+    # A root that were its own parent would count its leaves again and again: the
+    # parent of roots is a node behind all others, whose count is dropped.
+    nodes = xp.arange(count)
+    parent = xp.where(parent == nodes, count, parent)
+    parent = xp.concatenate([parent, xp.full(1, count, parent.dtype)])
+    size = (xp.arange(count + 1) < num_leaves).astype(np.int32)
+    for _ in range(_num_doublings(num_merges)):
+        size = _scattered("add", size, parent)
+        size = xp.where(xp.arange(count + 1) < count, size, 0)
+        parent = parent[parent]
+    return size[:count]
+
+
+def _num_doublings(num_merges: int) -> int:
     """Doublings after which even the leaf of a chain sees the root."""
-    return (len(parent) // 2).bit_length()
+    return num_merges.bit_length()
 
 
-def _scatter_max(target: AnyArray, index: AnyArray, values: AnyArray) -> AnyArray:
-    if isinstance(target, jax.Array):
-        return target.at[index].max(values)
-    result = target.copy()
-    np.maximum.at(result, index, values)
+def _scattered(how: str, values: AnyArray, index: AnyArray) -> AnyArray:
+    """Add each value to that at an index, or take the larger."""
+    if isinstance(values, jax.Array):
+        return getattr(values.at[index], how)(values)
+    result = values.copy()
+    {"max": np.maximum, "add": np.add}[how].at(result, index, values)
     return result
 
 
-def sizes(children: np.ndarray) -> list[int]:
-    """Count the leaves under every node, length 2m − 1."""
-    size = [1] * (len(children) + 1)
+def sizes(children: np.ndarray, num_leaves: int) -> list[int]:
+    """Count the leaves under every node, length m + t, in one pass."""
+    size = [1] * num_leaves
     for left, right in children.tolist():
         size.append(size[left] + size[right])
     return size
 
 
-def layout(children: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def layout(children: np.ndarray, num_leaves: int) -> tuple[np.ndarray, np.ndarray]:
     """Order the leaves from left to right; find the merge that parts neighbours.
 
     Returns:
-        order: Leaves, first child of every node to the left, shape ``[m]``.
+        order: Leaves, tree by tree by their smallest leaves, first child of every node
+            to the left, shape ``[m]``.
         gap: The smallest cluster with both leaves at positions p and p + 1 is made by
-            merge ``gap[p]``; with those at p < q, by ``max(gap[p:q])``; shape
-            ``[m − 1]``.
+            merge ``gap[p]``, and t, which is no merge, stands between two trees; with
+            those at p < q, by ``max(gap[p:q])``; shape ``[m − 1]``.
     """
-    num_leaves = len(children) + 1
-    size = sizes(children)
-    start = [0] * (2 * num_leaves - 1)
-    gap = np.empty(num_leaves - 1, dtype=np.int64)
+    num_merges = len(children)
+    size = sizes(children, num_leaves)
+    start = [0] * (num_leaves + num_merges)
+    place = 0
+    for root in roots(children, num_leaves).tolist():
+        start[root] = place
+        place += size[root]
+    gap = np.full(num_leaves - 1, num_merges, dtype=np.int64)
     pairs = children.tolist()
-    for merge in reversed(range(num_leaves - 1)):
+    for merge in reversed(range(num_merges)):
         left, right = pairs[merge]
         start[left] = start[num_leaves + merge]
         start[right] = start[left] + size[left]
@@ -121,9 +171,8 @@ def layout(children: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return order, gap
 
 
-def members(children: np.ndarray, node: int) -> np.ndarray:
+def members(children: np.ndarray, node: int, num_leaves: int) -> np.ndarray:
     """List the leaves under one node, ascending; time in proportion to their number."""
-    num_leaves = len(children) + 1
     found, waiting = [], [node]
     while waiting:
         current = waiting.pop()
@@ -134,30 +183,48 @@ def members(children: np.ndarray, node: int) -> np.ndarray:
     return np.sort(np.asarray(found, dtype=np.int32))
 
 
-def joining_heights(children: np.ndarray, heights: np.ndarray) -> np.ndarray:
-    """Find the height at which each pair of leaves first joins, condensed.
+def rows_of_pairs(
+    children: np.ndarray, num_leaves: int
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Go through all pairs of leaves, each once, and the merges that join them.
+
+    Yields:
+        A leaf, others, and for each of these the merge that makes the smallest cluster
+        with both, or t if none does. O(m²) time in all, O(m) memory.
+    """
+    order, gap = layout(children, num_leaves)
+    order = order.astype(np.int64)
+    for position, first in enumerate(order[:-1].tolist()):
+        merge = np.maximum.accumulate(gap[position:])
+        yield first, order[position + 1 :], merge
+
+
+def places_of_pairs(first: int, others: np.ndarray, num_leaves: int) -> np.ndarray:
+    """Where pairs of a leaf with others stand in a condensed array.
 
     Pairs (0, 1), (0, 2), …, (m − 2, m − 1), as `scipy.spatial.distance.squareform`
-    reads them; O(m²) time, O(m) memory beside the result.
+    reads them.
     """
-    num_leaves = len(children) + 1
-    order, gap = layout(children)
-    order = order.astype(np.int64)
-    leaf = np.arange(num_leaves, dtype=np.int64)
-    # Pair i < j stands at offset[i] + j.
-    offset = leaf * num_leaves - leaf * (leaf + 1) // 2 - leaf - 1
+    low, high = np.minimum(others, first), np.maximum(others, first)
+    return low * num_leaves - low * (low + 1) // 2 - low - 1 + high
+
+
+def joining_heights(
+    children: np.ndarray, heights: np.ndarray, num_leaves: int
+) -> np.ndarray:
+    """Find the height at which each pair of leaves first joins, condensed.
+
+    inf for pairs that never do; O(m²) time, O(m) memory beside the result.
+    """
     condensed = np.empty(num_leaves * (num_leaves - 1) // 2)
-    for position, first in enumerate(order[:-1]):
-        other = order[position + 1 :]
-        merge = np.maximum.accumulate(gap[position:])
-        low, high = np.minimum(other, first), np.maximum(other, first)
-        condensed[offset[low] + high] = heights[merge]
+    heights = np.append(heights, np.inf)
+    for first, others, merge in rows_of_pairs(children, num_leaves):
+        condensed[places_of_pairs(first, others, num_leaves)] = heights[merge]
     return condensed
 
 
-def problem_with(children: np.ndarray) -> str | None:
-    """Say what keeps integers of shape ``[m − 1, 2]`` from being a tree, or None."""
-    num_leaves = len(children) + 1
+def problem_with(children: np.ndarray, num_leaves: int) -> str | None:
+    """Say what keeps integers of shape ``[t, 2]`` from being a forest, or None."""
     made = num_leaves + np.arange(len(children))[:, None]
     for wrong, what in (
         (children < 0, "which is negative"),

@@ -93,7 +93,9 @@ def _pays(problem: Problem) -> bool:
 
 
 def agglomerate_sparse(
-    problem: Problem, report: Callable[[int], None] | None
+    problem: Problem,
+    report: Callable[[int], None] | None,
+    start: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Children and merge costs of the tree of a problem, by its entries that are not 0.
 
@@ -109,7 +111,8 @@ def agglomerate_sparse(
     clusters = SparseClusters(problem)
     exact = SparseCosts(problem, clusters).of
     try:
-        children = merge_sparse(clusters, equal_rows(problem), exact, report)
+        labels = equal_rows(problem)
+        children = merge_sparse(clusters, labels, exact, report, start)
     except TooNoisy:
         return None
     return children, sparse_costs_along(problem, children)

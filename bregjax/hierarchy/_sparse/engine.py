@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bregjax.hierarchy._interrupted import Interrupted
 from bregjax.hierarchy._sparse.clusters import SparseClusters
 from bregjax.hierarchy._sparse.sweep import Sweep
 
@@ -74,6 +75,7 @@ def merge_sparse(
     labels: np.ndarray,
     exact: Callable[[list[tuple[int, int]]], np.ndarray],
     report: Callable[[int], None] | None = None,
+    start: np.ndarray | None = None,
 ) -> np.ndarray:
     """Merge the two clusters of least cost until one is left.
 
@@ -88,15 +90,18 @@ def merge_sparse(
         clusters: The leaves; unions are added.
         labels: Equal where rows are, `[m]`.
         exact: Costs of pairs of nodes, without cancellation.
-        report: Called with the number of merges made.
+        report: Called with the number of merges made, those of `start` not counted.
+        start: Merges to make first, `[t, 2]`, in the place of those of equal rows.
 
     Returns:
         Children `[m − 1, 2]`.
 
     Raises:
         TooNoisy: If too many costs are in doubt.
+        Interrupted: By Ctrl-C.
     """
     m = clusters.num_nodes
+    begun = 0 if start is None else len(start)
     children: list[tuple[int, int]] = []
 
     def unite(a: int, b: int) -> int:
@@ -104,15 +109,21 @@ def merge_sparse(
         union = clusters.unite(a, b)
         clusters.drop(a)
         clusters.drop(b)
-        if report is not None:
-            report(len(children))
+        if report is not None and len(children) > begun:
+            report(len(children) - begun)
         return union
 
-    nodes = _without_copies(labels, unite)
-    if len(nodes) > 1:
-        order = np.argsort(clusters.weight[nodes], kind="stable")
-        _Merging(clusters, nodes[order], exact).run(unite)
-    return np.array(children, np.int32).reshape(m - 1, 2)
+    try:
+        if start is None:
+            nodes = _without_copies(labels, unite)
+        else:
+            nodes = _after(start, m, unite)
+        if len(nodes) > 1:
+            order = np.argsort(clusters.weight[nodes], kind="stable")
+            _Merging(clusters, nodes[order], exact).run(unite)
+    except KeyboardInterrupt as stop:
+        raise Interrupted(np.array(children), m) from stop
+    return np.sort(np.array(children, np.int32).reshape(m - 1, 2), axis=1)
 
 
 def _without_copies(labels: np.ndarray, unite: Callable[[int, int], int]) -> np.ndarray:
@@ -126,6 +137,16 @@ def _without_copies(labels: np.ndarray, unite: Callable[[int, int], int]) -> np.
             node = unite(node, other)
         nodes.append(node)
     return np.array(nodes)
+
+
+def _after(
+    start: np.ndarray, num_points: int, unite: Callable[[int, int], int]
+) -> np.ndarray:
+    """Make merges that are given; the nodes that are left."""
+    for a, b in start.tolist():
+        unite(a, b)
+    nodes = np.arange(num_points + len(start))
+    return nodes[~np.isin(nodes, start)]
 
 
 class _Merging:

@@ -5,16 +5,12 @@ from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
-from bregjax._inputs import refuse_masked
 from bregjax._typing import Array, DataLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._tree_costs import children_of
+from bregjax.metrics._codes import codes_of
 
 __all__ = ["dendrogram_purity"]
-
-
-def __dir__() -> list[str]:
-    return __all__
 
 
 def dendrogram_purity(
@@ -41,7 +37,9 @@ def dendrogram_purity(
 
     Raises:
         ValueError: If there are not m classes, one is missing (None or NaN) or not
-            hashable, or no two points share one (there is nothing to average).
+            hashable, or no two points share one (there is nothing to average). Or if
+            it is a forest, in which points may share no cluster: join its trees first,
+            by `Dendrogram.joined`.
 
     Examples:
         >>> z = [[0, 1, 0, 2], [2, 4, 0, 3], [3, 5, 0, 4]]
@@ -59,8 +57,14 @@ def dendrogram_purity(
             f"{list(np.shape(children)[:-2])}. Take one at a time."
         )
     num_leaves = np.shape(children)[0] + 1
-    children = np.asarray(children_of(children, num_leaves))
-    codes, class_sizes = _class_codes(classes, num_leaves)
+    if isinstance(tree, Dendrogram):
+        num_leaves = tree.num_leaves
+    remedy = "Join them, tree.joined(), in the order of their smallest leaves."
+    children = np.asarray(
+        children_of(tree, num_leaves, whole_for="dendrogram_purity", remedy=remedy)
+    )
+    codes = codes_of("classes", classes, num_leaves)
+    class_sizes = np.bincount(codes).tolist()
     num_pairs = sum(size * (size - 1) // 2 for size in class_sizes)
     if num_pairs == 0:
         raise ValueError(
@@ -94,45 +98,3 @@ def _pair_purities(children: np.ndarray, codes: list[int]) -> Iterator[float]:
             if other:
                 yield count * other * (count + other) / size
             large[code] = count + other
-
-
-def _class_codes(
-    classes: Sequence[Hashable] | np.ndarray | Array, num_leaves: int
-) -> tuple[list[int], list[int]]:
-    """Number the classes: a number for each leaf, and the size of each class."""
-    # A list stays a list: in an array, NumPy would make 1 and "1" the same class.
-    refuse_masked("classes", classes)
-    array = np.asarray(classes) if hasattr(classes, "__array__") else None
-    if array is not None and array.ndim != 1:
-        raise ValueError(
-            f"`classes` must be one class a leaf, shape [{num_leaves}]; got shape "
-            f"{list(array.shape)}."
-        )
-    values = list(classes) if array is None else array.tolist()
-    if len(values) != num_leaves:
-        raise ValueError(
-            f"`classes` must name the class of each of the {num_leaves} leaves; got "
-            f"{len(values)}."
-        )
-    code_of: dict[Hashable, int] = {}
-    codes, class_sizes = [], []
-    for index, value in enumerate(values):
-        if not isinstance(value, Hashable) or _is_missing(value):
-            raise ValueError(
-                f"`classes` must be hashable and present; got {value!r} at index "
-                f"{index}. Drop the point or give it a class of its own."
-            )
-        code = code_of.setdefault(value, len(code_of))
-        if code == len(class_sizes):
-            class_sizes.append(0)
-        class_sizes[code] += 1
-        codes.append(code)
-    return codes, class_sizes
-
-
-def _is_missing(value: Hashable) -> bool:
-    """Whether a class is None, NaN, NaT, or pandas NA, which has no truth value."""
-    try:
-        return value is None or bool(value != value)
-    except TypeError:
-        return True
