@@ -15,11 +15,13 @@ changes no setting of JAX.
 from importlib.metadata import version as _version
 
 from bregjax._check_table import check_table as check_table
+from bregjax._cut_criteria import NumClusters as NumClusters
 from bregjax._explain import compare_rows as compare_rows
 from bregjax._explain import explain as explain
 from bregjax._explain import explain_clusters as explain_clusters
 from bregjax._features import dendrogram_features as dendrogram_features
 from bregjax._features import soft_assignments as soft_assignments
+from bregjax._num_clusters import choose_num_clusters as choose_num_clusters
 from bregjax._problem import Problem as Problem
 from bregjax._result import Result as Result
 from bregjax._soft_trees import co_clustering as co_clustering

@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import NoReturn, TextIO, get_args
 
 import jax
 import numpy as np
@@ -20,6 +20,7 @@ from bregjax._cli.run import Outcome, Request, cluster_table, notes_on
 from bregjax._cli.smoothing_choice import SMOOTHINGS, parse_smoothing
 from bregjax._cli.tables import Cells, Table, read_table
 from bregjax._cli.text_files import DELIMITERS
+from bregjax._cut_criteria import Criterion
 from bregjax._frames import TableColumns
 from bregjax.datasets import load_glass
 from bregjax.families import FAMILIES
@@ -146,9 +147,10 @@ def _add_cluster(commands) -> None:
     where = cluster.add_mutually_exclusive_group()
     where.add_argument(
         "--num-clusters",
-        type=int,
+        type=_count_or_criterion,
         metavar="K",
-        help="cut into K clusters (default: as many as known classes, or 10)",
+        help="cut into K clusters, or as many as a criterion chooses: "
+        f"{', '.join(get_args(Criterion))} (default: as many as known classes, or 10)",
     )
     where.add_argument(
         "--max-cost",
@@ -213,6 +215,19 @@ def _column_family(text: str) -> tuple[str, str | None]:
             f"must have a family after the =, one of {', '.join(known)}; got {family!r}"
         )
     return column, None if family == "none" else family
+
+
+def _count_or_criterion(text: str) -> int | str:
+    """A whole number, or the name of a criterion."""
+    name = text.lower().replace("-", "_")
+    if name in get_args(Criterion):
+        return name
+    try:
+        return int(text)
+    except ValueError:
+        names = ", ".join(get_args(Criterion))
+        message = f"must be a whole number or one of {names}; got {text!r}"
+        raise argparse.ArgumentTypeError(message) from None
 
 
 def _encoding(name: str) -> str:

@@ -189,7 +189,9 @@ def _responsibilities(
     num_clusters: int,
 ) -> Array:
     if isinstance(problem.x, ColumnBlocks):
-        scores, weights = scores_of_cut(problem, children, rows, num_clusters)
+        scores, weights = scores_of_cut(
+            problem, children, rows, num_clusters, num_clusters
+        )
         return shares_by_density(scores, weights, temperature)
-    clusters, _ = clusters_of_cut(problem, children, num_clusters)
+    clusters, _ = clusters_of_cut(problem, children, num_clusters, num_clusters)
     return row_shares(problem.family, clusters, rows, temperature)

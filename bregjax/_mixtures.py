@@ -10,7 +10,7 @@ from jax.scipy.special import logsumexp
 
 from bregjax._typing import Array
 
-__all__ = ["log_shares", "log_total", "shares_of"]
+__all__ = ["log_shares", "log_total", "log_weights", "shares_of"]
 
 
 @jax.custom_jvp
@@ -56,5 +56,11 @@ def _by_share(shares: Array, tangents: Array) -> Array:
 
 
 def log_shares(weights: Array) -> Array:
-    """Logarithms of the shares of clusters in all weight, `[k]`."""
-    return jnp.log(weights) - jnp.log(jnp.sum(weights))
+    """Logarithms of the shares of clusters in all weight, `[k]`; −inf of weight 0."""
+    return log_weights(weights) - jnp.log(jnp.sum(weights))
+
+
+def log_weights(weights: Array) -> Array:
+    """Logarithms of weights; −inf, without a derivative, of weight 0."""
+    there = weights > 0
+    return jnp.where(there, jnp.log(jnp.where(there, weights, 1)), -jnp.inf)

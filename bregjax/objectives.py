@@ -14,26 +14,18 @@ import numpy as np
 from bregjax._checks import check_support, is_concrete
 from bregjax._columns import ColumnBlocks
 from bregjax._evaluation import evaluate, padded_if_sparse
-from bregjax._mixtures import log_total
 from bregjax._new_rows import new_rows
 from bregjax._problem import Problem, check_problem
-from bregjax._programs import program
 from bregjax._typing import Array, DataLike, TableLike
 from bregjax.hierarchy import Dendrogram, replay
-from bregjax.hierarchy._blocks import map_rows
 from bregjax.hierarchy._cut_densities import (
     log_likelihoods_by_density,
     row_log_likelihoods,
 )
-from bregjax.hierarchy._cut_states import (
-    Clusters,
-    clusters_of_cut,
-    clusters_without,
-    rests_of_cut,
-)
+from bregjax.hierarchy._cut_states import clusters_of_cut, cut_size
 from bregjax.hierarchy._cuts import check_cut
-from bregjax.hierarchy._search import take
-from bregjax.hierarchy._sparse.densities import own_log_densities, scores_of_cut
+from bregjax.hierarchy._left_out import leave_one_out
+from bregjax.hierarchy._sparse.densities import scores_of_cut
 from bregjax.hierarchy._tree_costs import children_of
 
 __all__ = [
@@ -83,13 +75,15 @@ def held_out_log_likelihood(
     problem = check_problem(problem)
     others = padded_if_sparse(new_rows(problem, rows))
     children = children_of(tree, problem.num_points)
+    count = check_cut(num_clusters, problem.num_points, len(children))
     return evaluate(
         _held_out,
         problem,
         children,
         others.x,
         others.weights,
-        num_clusters=check_cut(num_clusters, problem.num_points, len(children)),
+        np.int32(count),
+        size=cut_size(count, problem.num_points),
     )
 
 
@@ -139,7 +133,8 @@ def leave_one_out_log_likelihood(
         )
     children = children_of(tree, problem.num_points)
     count = check_cut(num_clusters, problem.num_points, len(children))
-    return evaluate(_leave_one_out, problem, children, num_clusters=count)
+    size = cut_size(count, problem.num_points)
+    return evaluate(leave_one_out, problem, children, np.int32(count), size=size)
 
 
 def cut_cost(
@@ -303,87 +298,15 @@ def _held_out(
     children: Array,
     rows: Array,
     row_weights: Array,
+    num_clusters: Array,
     *,
-    num_clusters: int,
+    size: int,
 ) -> Array:
     if isinstance(problem.x, ColumnBlocks):
-        scores, weights = scores_of_cut(problem, children, rows, num_clusters)
+        scores, weights = scores_of_cut(problem, children, rows, num_clusters, size)
         by_row = log_likelihoods_by_density(scores, weights)
     else:
-        clusters, _ = clusters_of_cut(problem, children, num_clusters)
+        clusters, _ = clusters_of_cut(problem, children, num_clusters, size)
         by_row = row_log_likelihoods(problem.family, clusters, rows)
     # Weights are 1, and 0 of rows that fill up.
     return jnp.sum(jnp.where(row_weights > 0, by_row, 0))
-
-
-def _leave_one_out(problem: Problem, children: Array, *, num_clusters: int) -> Array:
-    if isinstance(problem.x, ColumnBlocks):
-        return _leave_one_out_of_sparse(problem, children, num_clusters)
-    clusters, labels = clusters_of_cut(problem, children, num_clusters)
-    rests, there = clusters_without(problem, children, num_clusters)
-    return _log_likelihood_of_others(problem, clusters, labels, rests, there)
-
-
-def _leave_one_out_of_sparse(
-    problem: Problem, children: Array, num_clusters: int
-) -> Array:
-    scores, weights = scores_of_cut(problem, children, problem.x, num_clusters)
-    labels, rest_weights, there = rests_of_cut(problem, children, num_clusters)
-    rests_of = lambda part: clusters_without(part, children, num_clusters)[0].states
-    own = own_log_densities(problem, rests_of)
-    log_likelihood = lambda row: _log_likelihood_without(weights, *row)
-    by_row = jax.vmap(log_likelihood)((scores, own, labels, rest_weights, there))
-    return jnp.vdot(problem.weights, by_row)
-
-
-def _log_likelihood_without(
-    weights: Array,
-    scores: Array,
-    own: Array,
-    label: Array,
-    weight: Array,
-    is_there: Array,
-) -> Array:
-    """Log-likelihood of a row whose cluster of a cut is without it.
-
-    Args:
-        weights: Of all clusters, `[k]`.
-        scores: Log-densities of the row under these, `[k]`.
-        own: Its log-density under the rest of its own cluster.
-        label: Which is its own.
-        weight: Of the rest.
-        is_there: Whether there is a rest.
-    """
-    with_own = lambda terms, own: terms.at[label].set(
-        jnp.where(is_there, own, -jnp.inf)
-    )
-    log_weights = with_own(jnp.log(weights), jnp.log(weight))
-    terms = with_own(scores, own)
-    return log_total(log_weights + terms) - log_total(log_weights)
-
-
-@program
-def _log_likelihood_of_others(
-    problem: Problem, clusters: Clusters, labels: Array, rests: Clusters, there: Array
-) -> Array:
-    model, num_clusters = problem.family, clusters.weights.shape[0]
-    # All in one: what factorises matrices does so once, see `map_rows`.
-    join = lambda a, b: jnp.concatenate([a, b])
-    states = jax.tree.map(join, clusters.states, rests.states)
-    parameters = model.density_parameters(states)
-    of_clusters = take(parameters, slice(None, num_clusters))
-    of_rests = take(parameters, slice(num_clusters, None))
-
-    def log_likelihood(point):
-        row, label, rest, weight, is_there = point
-        one = jax.tree.map(lambda leaf: leaf[None], rest)
-        own = model.log_densities(row, one)[0]
-        scores = model.log_densities(row, of_clusters)
-        return _log_likelihood_without(
-            clusters.weights, scores, own, label, weight, is_there
-        )
-
-    points = (problem.x, labels, of_rests, rests.weights, there)
-    entries = num_clusters * problem.x[0].size
-    by_row = map_rows(log_likelihood, points, entries)
-    return jnp.vdot(problem.weights, by_row)

@@ -33,7 +33,7 @@ ROWS = [
     {"families"},
     {"_family_like"},
     {"_problem"},
-    {"_columns", "_comparisons", "_new_rows"},
+    {"_columns", "_comparisons", "_cut_criteria", "_new_rows"},
     {"_evaluation"},
     {"hierarchy"},
     {
@@ -45,7 +45,7 @@ ROWS = [
         "_soft_trees",
         "_support",
     },
-    {"_tuning", "_check_table"},
+    {"_tuning", "_check_table", "_num_clusters"},
     {"plotting", "datasets", "extend"},
     {"_cli", "__main__"},
 ]

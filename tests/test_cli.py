@@ -279,6 +279,15 @@ def test_cut_by_cost(tmp_path, capsys):
     assert "purity" not in printed
 
 
+def test_a_criterion_chooses_the_number_of_clusters(tmp_path, capsys):
+    rows = np.repeat([2, 9, 30], 12) + np.tile([0, 1, -1, 0], 9)
+    path = tmp_path / "counts.csv"
+    path.write_text("\n".join(["visits", *map(str, rows)]), "utf-8")
+    _, labels = run(tmp_path, path, "--family", "poisson", "--num-clusters", "bic")
+    assert len({row[-1] for row in labels[1:]}) == 3
+    assert "chosen     3 clusters by BIC, of 1 to 20" in capsys.readouterr().out
+
+
 def test_weights_names_and_classes(tmp_path, capsys):
     text = "who,n,times,kind\nann,1,3,x\nbob's,4,1,y\ncy,10,2,y\n"
     _write_text(tmp_path / "a.csv", text)

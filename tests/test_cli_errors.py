@@ -163,7 +163,10 @@ def test_output_that_is_a_file(tmp_path, capsys):
         ("", "the following arguments are required: COMMAND"),
         ("cluster", "the following arguments are required: FILE"),
         ("cluster a.csv --num-clusters 2 --max-cost 1", "not allowed with"),
-        ("cluster a.csv --num-clusters two", "invalid int value: 'two'"),
+        (
+            "cluster a.csv --num-clusters two",
+            "must be a whole number or one of bic, .*got 'two'",
+        ),
         ("cluster a.csv --family normal", "invalid choice: 'normal'"),
         ("cluster a.csv --smoothing -1", "must be one of auto, .*; got '-1'"),
         ("cluster a.csv --engine fast", "invalid choice: 'fast'"),

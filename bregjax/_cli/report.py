@@ -48,6 +48,9 @@ def summary(table: Table, request: Request, outcome: Outcome) -> list[str]:
         aligned("merges", _merges(outcome.tree, costs)),
         aligned("clusters", _sizes(outcome.clusters)),
     ]
+    if outcome.found is not None:
+        lines.append(aligned("chosen", outcome.found.headline))
+        lines += [aligned("", caveat) for caveat in outcome.found.caveats]
     if outcome.purity is not None:
         agreement = f"{outcome.purity:.4f} against the known classes; 1 is best"
         lines.append(aligned("purity", agreement))

@@ -14,8 +14,10 @@ import numpy as np
 from bregjax._cli.array_files import as_dense
 from bregjax._cli.smoothing_choice import choose_smoothing, describe_smoothing
 from bregjax._cli.tables import Table
+from bregjax._cut_criteria import Criterion, NumClusters
 from bregjax._family_like import geometry_for
 from bregjax._frames import TableColumns
+from bregjax._num_clusters import choose_num_clusters
 from bregjax._problem import Problem
 from bregjax._sparse_rows import sparse_rows
 from bregjax.families import choose_families, named_family
@@ -42,7 +44,7 @@ class Request:
         smoothing: As `parse_smoothing` gives it.
         engine: "auto" or an engine's name.
         progress: Whether to show a bar of merges.
-        num_clusters: Where to cut, or None.
+        num_clusters: Where to cut: a number, a criterion that chooses it, or None.
         max_cost: Where to cut, in nats, or None. With neither there are as many
             clusters as known classes, or else 10.
     """
@@ -53,7 +55,7 @@ class Request:
     smoothing: str | float = "auto"
     engine: str = "auto"
     progress: bool = False
-    num_clusters: int | None = None
+    num_clusters: int | Criterion | None = None
     max_cost: float | None = None
 
 
@@ -70,6 +72,7 @@ class Outcome:
         compile_seconds: Time spent compiling.
         run_seconds: Wall time less that.
         purity: Dendrogram purity against the known classes, or None.
+        found: What a criterion said about numbers of clusters, or None.
     """
 
     problem: Problem
@@ -80,6 +83,7 @@ class Outcome:
     compile_seconds: float
     run_seconds: float
     purity: float | None
+    found: NumClusters | None = None
 
 
 def check_request(table: Table, request: Request) -> None:
@@ -91,7 +95,7 @@ def check_request(table: Table, request: Request) -> None:
     """
     num_rows = table.x.shape[0]
     k = request.num_clusters
-    if k is not None and not 1 <= k <= num_rows:
+    if isinstance(k, int) and not 1 <= k <= num_rows:
         raise ValueError(
             f"--num-clusters must be from 1 to {num_rows}, the number of rows; got {k}."
         )
@@ -168,6 +172,7 @@ def _cluster(table: Table, request: Request) -> Outcome:
             progress=request.progress,
             return_info=True,
         )
+        found = _found(problem, tree, request)
     total = time.perf_counter() - start
     # Traces of nested functions are counted in each other, so the sum can be too much.
     compiling = min(sum(durations), total)
@@ -175,20 +180,32 @@ def _cluster(table: Table, request: Request) -> Outcome:
     return Outcome(
         problem,
         tree,
-        _clusters(tree, table, request),
+        _clusters(tree, table, request, found),
         describe_smoothing(request.smoothing, smoothing),
         info.engine,
         compiling,
         total - compiling,
         purity,
+        found,
     )
 
 
-def _clusters(tree: Dendrogram, table: Table, request: Request) -> np.ndarray:
+def _found(problem: Problem, tree: Dendrogram, request: Request) -> NumClusters | None:
+    if not isinstance(request.num_clusters, str):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the report has them
+        return choose_num_clusters(problem, tree, criterion=request.num_clusters)
+
+
+def _clusters(
+    tree: Dendrogram, table: Table, request: Request, found: NumClusters | None
+) -> np.ndarray:
     if request.max_cost is not None:
         return np.asarray(tree.cut(max_cost=request.max_cost))
     classes = len(set(table.classes)) if table.classes else _DEFAULT_CLUSTERS
-    count = request.num_clusters or min(classes, tree.num_leaves)
+    given: Any = found.num_clusters if found else request.num_clusters
+    count = given or min(classes, tree.num_leaves)
     return np.asarray(tree.cut(num_clusters=count))
 
 

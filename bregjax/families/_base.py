@@ -20,6 +20,7 @@ from bregjax.convex import ConjugateSolution, bregman_remainder, conjugate
 from bregjax.families._cell_form import CellForm
 from bregjax.families._check import CheckReport, check_family
 from bregjax.families._densities import by_natural, naturals_of
+from bregjax.families._dimension import minimal_dimension
 from bregjax.smoothing import StatisticMap, mixing
 
 __all__ = ["Family"]
@@ -116,6 +117,24 @@ class Family(Geometry):
         default, leaves the start to the code that solves.
         """
         del means
+
+    @property
+    def num_parameters(self) -> int:
+        """The number of free parameters of a distribution of the family.
+
+        The rank of ∇²ψ: directions of θ that change nothing do not count, nor do the
+        parameters of the family itself (a known variance). Built-in families state it;
+        of others it is computed from second derivatives, which takes a second or two.
+
+        Raises:
+            ValueError: If the family is still to learn its dimension from data.
+
+        Examples:
+            >>> import bregjax as bj
+            >>> bj.Gaussian(dim=3).num_parameters, bj.Multinomial(dim=3).num_parameters
+            (9, 2)
+        """
+        return minimal_dimension(self)
 
     @property
     def solves(self) -> bool:

@@ -66,6 +66,11 @@ class Beta(VectorFamily):
 
     @property
     @override
+    def num_parameters(self) -> int:
+        return 2 * self.known_dim
+
+    @property
+    @override
     def natural_init(self) -> tuple[Array, Array]:
         """The uniform distribution."""
         return jnp.ones(self.known_dim), jnp.ones(self.known_dim)

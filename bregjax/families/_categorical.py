@@ -95,6 +95,12 @@ class Categorical(Family):
 
     @property
     @override
+    def num_parameters(self) -> int:
+        """One less than levels in each column."""
+        return sum(self.sizes) - len(self.sizes)
+
+    @property
+    @override
     def natural_init(self) -> Array:
         """The uniform distribution in every column, `[Σ sizes]`."""
         return jnp.zeros(sum(self.sizes))

@@ -6,7 +6,7 @@ from bregjax.families._distribution import Distribution
 from bregjax.families._finding import Finding
 from bregjax.families._landscape import Landscape, psi_gradients, psi_values
 
-__all__ = ["check_chords", "check_psi", "check_separable", "check_start"]
+__all__ = ["check_chords", "check_psi", "check_separable", "check_start", "common_null"]
 
 # What counts as rounding in float64, as a share of the size of what is compared. The
 # faults that the tests look for are orders of magnitude larger.
@@ -31,7 +31,7 @@ def check_psi(family: Distribution, seen: Landscape, rng: np.random.Generator):
     start = check_start(seen)
     if not start.passed:
         return [start], np.zeros((0, seen.points.shape[1]))
-    null = _common_null(seen)
+    null = common_null(seen)
     findings = [start, _check_convex(family, seen), _check_pieces(family, seen, null)]
     directions = _readable(null)
     findings.append(_describe_null(directions, seen.names))
@@ -142,7 +142,7 @@ def _scaled_eigh(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return values, vectors, scale
 
 
-def _common_null(seen: Landscape) -> np.ndarray:
+def common_null(seen: Landscape) -> np.ndarray:
     """Orthonormal basis `[r, n]` of directions without curvature at any point."""
     whole = seen.whole
     diagonal = np.abs(np.diagonal(seen.hessians[0]))

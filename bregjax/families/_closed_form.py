@@ -6,7 +6,7 @@ from bregjax._result import Result
 from bregjax._typing import Array, PyTree
 from bregjax.convex import ConjugateSolution
 
-__all__ = ["all_finite", "closed_form"]
+__all__ = ["all_finite", "closed_form", "variance_conjugate"]
 
 
 def closed_form(
@@ -36,3 +36,21 @@ def closed_form(
 def all_finite(*arrays: Array) -> Array:
     """Whether every entry of every array is finite."""
     return jnp.stack([jnp.all(jnp.isfinite(array)) for array in arrays]).all()
+
+
+def variance_conjugate(
+    mu: Array, second: Array, mu_squared: Array, dim: int
+) -> ConjugateSolution:
+    """ψ*(μ, E x²) from the variances v = (E x² − μ²) / d."""
+    noise = 4 * jnp.finfo(mu.dtype).eps * mu_squared
+    spread = second - mu_squared
+    inside = spread > noise
+    variance = jnp.where(inside, spread, dim) / dim
+    value = jnp.where(inside, -0.5 * dim * (1 + jnp.log(variance)), jnp.inf)
+    return closed_form(
+        jnp.sum(value),
+        (mu / variance, -0.5 / variance),
+        inside=jnp.all(inside),
+        closure=jnp.all(spread >= -noise),
+        valid=all_finite(mu, second),
+    )

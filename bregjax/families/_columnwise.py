@@ -126,13 +126,14 @@ class Columnwise(Family):
     @override
     def separable(self) -> bool:
         """Whether the family of a column has one parameter."""
-        return self.num_parameters == 1
+        leaves = jax.tree.leaves(self.family.natural_init)
+        return sum(int(np.size(leaf)) for leaf in leaves) == 1
 
     @property
+    @override
     def num_parameters(self) -> int:
-        """Numbers in the natural parameter of one column."""
-        leaves = jax.tree.leaves(self.family.natural_init)
-        return sum(int(np.size(leaf)) for leaf in leaves)
+        """Those of the family of a column, in each."""
+        return self.known_dim * self.family.num_parameters
 
     @property
     @override

@@ -75,6 +75,11 @@ class Dirichlet(VectorFamily):
 
     @property
     @override
+    def num_parameters(self) -> int:
+        return self.known_dim
+
+    @property
+    @override
     def natural_init(self) -> Array:
         """The uniform distribution on the simplex."""
         return jnp.ones(self.known_dim)

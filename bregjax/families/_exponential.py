@@ -47,6 +47,11 @@ class Exponential(VectorFamily):
 
     @property
     @override
+    def num_parameters(self) -> int:
+        return self.known_dim
+
+    @property
+    @override
     def natural_init(self) -> Array:
         """Rate 1 in every coordinate."""
         return -jnp.ones(self.known_dim)

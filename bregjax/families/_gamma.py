@@ -53,6 +53,11 @@ class Gamma(PositiveFamily):
 
     @property
     @override
+    def num_parameters(self) -> int:
+        return 2 * self.known_dim
+
+    @property
+    @override
     def natural_init(self) -> tuple[Array, Array]:
         """Shape 1 and rate 1 in every column."""
         return jnp.zeros(self.known_dim), -jnp.ones(self.known_dim)

@@ -20,7 +20,7 @@ from bregjax.clusters._gaussian_models import GaussianState
 from bregjax.clusters._moments import Form, Normals
 from bregjax.clusters._rooted_gaussian import RootedState
 from bregjax.convex import ConjugateSolution
-from bregjax.families._closed_form import all_finite, closed_form
+from bregjax.families._closed_form import all_finite, closed_form, variance_conjugate
 from bregjax.families._narrow import least_bandwidth, needs_roots
 from bregjax.families._vector_family import VectorFamily
 from bregjax.smoothing import StatisticMap, blur, normal_reference
@@ -42,6 +42,13 @@ class _GaussianFamily(VectorFamily):
     @abc.abstractmethod
     def form(self) -> Form:
         """The form of the covariance."""
+
+    @property
+    @override
+    def num_parameters(self) -> int:
+        """Those of the mean, and those of a covariance of this form."""
+        d = self.known_dim
+        return d + {"full": d * (d + 1) // 2, "diagonal": d, "spherical": 1}[self.form]
 
     @override
     def log_base_measure(self, x: Array) -> Array:
@@ -290,7 +297,7 @@ class DiagonalGaussian(_GaussianFamily):
         """−½ Σ (1 + log v), with v = E x² − μ²."""
         del start
         mu, second = mean
-        return _variance_conjugate(mu, second, mu**2, 1)
+        return variance_conjugate(mu, second, mu**2, 1)
 
     @override
     def cluster_model(self) -> VarianceModel:
@@ -359,7 +366,7 @@ class IsotropicGaussian(_GaussianFamily):
         """−(d/2)(1 + log v), with v = (E‖x‖² − ‖μ‖²) / d."""
         del start
         mu, second = mean
-        return _variance_conjugate(mu, second, jnp.sum(mu**2), self.known_dim)
+        return variance_conjugate(mu, second, jnp.sum(mu**2), self.known_dim)
 
     @override
     def cluster_model(self) -> VarianceModel:
@@ -378,21 +385,3 @@ def _log_partition_1d(theta_squared: Array, half: Array, dim: int) -> Array:
     safe = jnp.where(inside, half, -0.5)
     psi = -theta_squared / (4 * safe) - 0.5 * dim * jnp.log(-2 * safe)
     return jnp.where(inside, psi, jnp.inf)
-
-
-def _variance_conjugate(
-    mu: Array, second: Array, mu_squared: Array, dim: int
-) -> ConjugateSolution:
-    """ψ*(μ, E x²) from the variances v = (E x² − μ²) / d."""
-    noise = 4 * jnp.finfo(mu.dtype).eps * mu_squared
-    spread = second - mu_squared
-    inside = spread > noise
-    variance = jnp.where(inside, spread, dim) / dim
-    value = jnp.where(inside, -0.5 * dim * (1 + jnp.log(variance)), jnp.inf)
-    return closed_form(
-        jnp.sum(value),
-        (mu / variance, -0.5 / variance),
-        inside=jnp.all(inside),
-        closure=jnp.all(spread >= -noise),
-        valid=all_finite(mu, second),
-    )

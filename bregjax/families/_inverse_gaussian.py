@@ -64,6 +64,11 @@ class InverseGaussian(PositiveFamily):
 
     @property
     @override
+    def num_parameters(self) -> int:
+        return 2 * self.known_dim
+
+    @property
+    @override
     def natural_init(self) -> tuple[Array, Array]:
         """Mean 1 and shape 1 in every column."""
         return jnp.full(self.known_dim, -0.5), jnp.full(self.known_dim, -0.5)

@@ -78,6 +78,12 @@ class Ising(VectorFamily):
 
     @property
     @override
+    def num_parameters(self) -> int:
+        """One a node and one an edge."""
+        return self.known_dim + len(self.graph)
+
+    @property
+    @override
     def natural_init(self) -> tuple[Array, Array]:
         """The uniform distribution: nodes `[d, 2]`, edges `[e, 2, 2]`."""
         return (

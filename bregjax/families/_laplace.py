@@ -56,6 +56,11 @@ class Laplace(VectorFamily):
 
     @property
     @override
+    def num_parameters(self) -> int:
+        return self.known_dim
+
+    @property
+    @override
     def natural_init(self) -> Array:
         """Scale 1 in every coordinate."""
         return -jnp.ones(self.known_dim)

@@ -57,6 +57,12 @@ class Multinomial(VectorFamily):
 
     @property
     @override
+    def num_parameters(self) -> int:
+        """d − 1, as probabilities add up to 1."""
+        return self.known_dim - 1
+
+    @property
+    @override
     def natural_init(self) -> Array:
         """The uniform distribution."""
         return jnp.zeros(self.known_dim)

@@ -81,6 +81,11 @@ class NegativeBinomial(VectorFamily):
 
     @property
     @override
+    def num_parameters(self) -> int:
+        return self.known_dim
+
+    @property
+    @override
     def natural_init(self) -> Array:
         """Probability p = ½, so mean r, in every coordinate."""
         return jnp.full(self.known_dim, -np.log(2))
@@ -208,6 +213,11 @@ class Geometric(VectorFamily):
     @property
     def _general(self) -> NegativeBinomial:
         return NegativeBinomial(1.0, self.dim)
+
+    @property
+    @override
+    def num_parameters(self) -> int:
+        return self.known_dim
 
     @property
     @override

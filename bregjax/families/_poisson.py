@@ -53,6 +53,11 @@ class Poisson(VectorFamily):
 
     @property
     @override
+    def num_parameters(self) -> int:
+        return self.known_dim
+
+    @property
+    @override
     def natural_init(self) -> Array:
         """Rate 1 in every coordinate."""
         return jnp.zeros(self.known_dim)

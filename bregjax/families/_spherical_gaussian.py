@@ -57,6 +57,11 @@ class SphericalGaussian(VectorFamily):
 
     @property
     @override
+    def num_parameters(self) -> int:
+        return self.known_dim
+
+    @property
+    @override
     def natural_init(self) -> Array:
         """Mean 0."""
         return jnp.zeros(self.known_dim)

@@ -71,6 +71,12 @@ class TableFamily(Family):
         """The names of the columns that are used, in the order of the rows."""
         return self.layout.used
 
+    @property
+    @override
+    def num_parameters(self) -> int:
+        """Those of all blocks; missing cells and weights of columns change nothing."""
+        return sum(family.num_parameters for family in self.families)
+
     # --- To a table ----------------------------------------------------------------
 
     @override

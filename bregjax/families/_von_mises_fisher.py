@@ -66,6 +66,11 @@ class VonMisesFisher(VectorFamily):
 
     @property
     @override
+    def num_parameters(self) -> int:
+        return self.known_dim
+
+    @property
+    @override
     def natural_init(self) -> Array:
         """The uniform distribution."""
         return jnp.zeros(self.known_dim)

@@ -5,21 +5,24 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from bregjax._evaluation import build_leaves
+from bregjax._evaluation import build_leaves, padded_size
 from bregjax._problem import Problem
 from bregjax._programs import program
 from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import Merges
-from bregjax.hierarchy._dendrogram import Dendrogram
+from bregjax.hierarchy._cuts import labels_of
 from bregjax.hierarchy._steps import settled_along
+from bregjax.hierarchy._walk import parents, roots_below, smallest_leaves
 
 __all__ = [
     "Clusters",
     "clusters_at",
     "clusters_of_cut",
     "clusters_without",
+    "cut_size",
     "rests_of_cut",
+    "weights_at",
     "weights_of_cut",
 ]
 
@@ -45,22 +48,38 @@ def clusters_at(
     model, leaves = build_leaves(problem)
     merges = Merges(children, problem.num_points)
     states = settled_along(model, merges, leaves, nodes)
-    return Clusters(states, _weights(merges, problem.weights, nodes))
+    return Clusters(states, weights_at(problem, children, nodes))
+
+
+def weights_at(problem: Problem, children: Array, nodes: Array | np.ndarray) -> Array:
+    """Sums of the points' own weights in some nodes of a tree."""
+    return _weights(Merges(children, problem.num_points), problem.weights, nodes)
+
+
+def cut_size(num_clusters: int, num_points: int) -> int:
+    """How many clusters a program has room for: one size for many numbers.
+
+    16, or the next of eight sizes an octave, but no more than there are points.
+    """
+    return min(max(padded_size(num_clusters), 16), num_points)
 
 
 def clusters_of_cut(
-    problem: Problem, children: Array, num_clusters: int
+    problem: Problem, children: Array, num_clusters: Array | int, size: int
 ) -> tuple[Clusters, Array]:
-    """The clusters of a cut `[k]`, and each point's own by its place there `[m]`.
+    """The clusters of a cut `[size]`, and each point's own by its place there `[m]`.
 
-    They are numbered as `Dendrogram.cut` does.
+    They are numbered as `Dendrogram.cut` does. Those behind the first `num_clusters`,
+    which may be traced, fill up: clusters of the cut once more, of weight 0.
     """
-    nodes, labels = _cut(children, m=problem.num_points, num_clusters=num_clusters)
-    return clusters_at(problem, children, nodes), labels
+    nodes, labels = _cut(children, num_clusters, m=problem.num_points, size=size)
+    clusters = clusters_at(problem, children, nodes)
+    there = jnp.arange(size) < num_clusters
+    return Clusters(clusters.states, jnp.where(there, clusters.weights, 0)), labels
 
 
 def clusters_without(
-    problem: Problem, children: Array, num_clusters: int
+    problem: Problem, children: Array, num_clusters: Array | int
 ) -> tuple[Clusters, Array]:
     """For each point the rest of its cluster of a cut, `[m]`, and whether there is one.
 
@@ -69,21 +88,24 @@ def clusters_without(
     rest of each node is that of its parent, pooled with its sibling.
     """
     m = problem.num_points
-    merges, rest = _with_rests(children, m=m, num_clusters=num_clusters)
+    merges, rest = _with_rests(children, num_clusters, m=m)
     model, leaves = build_leaves(problem)
     states = settled_along(model, merges, leaves, rest)
     weights = _weights(merges, problem.weights, rest)
     return Clusters(states, weights), rest != jnp.arange(m, dtype=rest.dtype)
 
 
-def weights_of_cut(problem: Problem, children: Array, num_clusters: int) -> Array:
-    """Sums of the points' own weights in the clusters of a cut, `[k]`."""
-    nodes, _ = _cut(children, m=problem.num_points, num_clusters=num_clusters)
-    return _weights(Merges(children, problem.num_points), problem.weights, nodes)
+def weights_of_cut(
+    problem: Problem, children: Array, num_clusters: Array | int, size: int
+) -> Array:
+    """The weights of `clusters_of_cut`, `[size]`."""
+    nodes, _ = _cut(children, num_clusters, m=problem.num_points, size=size)
+    weights = weights_at(problem, children, nodes)
+    return jnp.where(jnp.arange(size) < num_clusters, weights, 0)
 
 
 def rests_of_cut(
-    problem: Problem, children: Array, num_clusters: int
+    problem: Problem, children: Array, num_clusters: Array | int
 ) -> tuple[Array, Array, Array]:
     """Of each point its cluster of a cut, the weight of the rest, and whether any is.
 
@@ -91,18 +113,23 @@ def rests_of_cut(
         Places of clusters, weights and booleans, `[m]` each.
     """
     m = problem.num_points
-    _, labels = _cut(children, m=m, num_clusters=num_clusters)
-    merges, rest = _with_rests(children, m=m, num_clusters=num_clusters)
+    _, labels = _cut(children, num_clusters, m=m, size=1)
+    merges, rest = _with_rests(children, num_clusters, m=m)
     there = rest != jnp.arange(m, dtype=rest.dtype)
     return labels, _weights(merges, problem.weights, rest), there
 
 
 @program
-def _cut(children: Array, *, m: int, num_clusters: int) -> tuple[Array, Array]:
-    """The nodes that are the clusters of a cut, and each point's cluster."""
-    tree = Dendrogram(children, jnp.zeros(children.shape[0]), jnp.ones(m))
-    nodes = tree.cluster_nodes(num_clusters=num_clusters)
-    return jnp.asarray(nodes), jnp.asarray(tree.cut(num_clusters=num_clusters))
+def _cut(
+    children: Array, num_clusters: Array | int, *, m: int, size: int
+) -> tuple[Array, Array]:
+    """The nodes that are the clusters of a cut `[size]`, and each point's cluster."""
+    children = jnp.asarray(children)
+    # The last merges are undone, as in `Dendrogram.cut`.
+    whole = jnp.arange(m + children.shape[0]) < 2 * m - num_clusters
+    node = roots_below(parents(children, m), whole, m)
+    is_first = smallest_leaves(node) == jnp.arange(m)
+    return node[jnp.argsort(~is_first, stable=True)[:size]], labels_of(node)
 
 
 @program
@@ -112,7 +139,9 @@ def _weights(merges: Merges, weights: Array, nodes: Array) -> Array:
 
 
 @program
-def _with_rests(children: Array, *, m: int, num_clusters: int) -> tuple[Merges, Array]:
+def _with_rests(
+    children: Array, num_clusters: Array | int, *, m: int
+) -> tuple[Merges, Array]:
     """The merges of a tree, then those of rests; and the rest of each leaf, `[m]`.
 
     A leaf that is a cluster has no rest, and its own number stands for it.

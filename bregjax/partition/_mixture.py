@@ -19,6 +19,7 @@ from bregjax.hierarchy._cut_densities import (
     shares_by_density,
 )
 from bregjax.hierarchy._cut_states import Clusters
+from bregjax.hierarchy._nested_cuts import mixture_sums, mixture_sums_by_density
 from bregjax.partition._sparse_densities import log_densities
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "counted",
     "log_densities_of_rows",
     "shares_of_rows",
+    "sums_of_rows",
 ]
 
 
@@ -119,6 +121,23 @@ def shares_of_rows(
         if not is_concrete(shares):
             return shares
         return cast(Array, np.asarray(shares)[: others.num_points])
+
+
+def sums_of_rows(problem: Problem, clusters: Clusters) -> np.ndarray:
+    """Log-likelihoods of known rows under a mixture, `[2]`; see `likelihoods_of_cuts`.
+
+    Call it in the precision of the work.
+    """
+    weights, within = problem.weights, np.ones((1, clusters.weights.shape[0]), bool)
+    if not isinstance(problem.x, SparseRows):
+        rows = problem.x, weights
+        return np.asarray(mixture_sums(problem.family, clusters, *rows, within))[:, 0]
+    scores = _known_densities("choose_num_clusters", problem, clusters)
+    extra = len(scores) - problem.num_points
+    sums = mixture_sums_by_density(
+        scores, clusters.weights, np.pad(weights, (0, extra)), within
+    )
+    return np.asarray(sums)[:, 0]
 
 
 def _known_densities(name: str, rows: Problem, clusters: Clusters) -> np.ndarray:

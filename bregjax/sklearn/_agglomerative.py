@@ -1,13 +1,15 @@
 """Agglomerative clustering as an estimator."""
 
-from typing import Any, Self
+from typing import Any, Self, cast, get_args
 
 import numpy as np
 from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from bregjax._cut_criteria import Criterion
 from bregjax._family_like import FamilyLike
-from bregjax._problem import SmoothingLike
+from bregjax._num_clusters import choose_num_clusters
+from bregjax._problem import Problem, SmoothingLike
 from bregjax._typing import TableLike
 from bregjax.families._layout import Missing
 from bregjax.hierarchy import Dendrogram, agglomerate
@@ -59,7 +61,8 @@ class BregmanAgglomerative(ClusterMixin, FamilyEstimator):
         cluster_nodes_: The node of each cluster, `[n_clusters_]`.
         dendrogram_: The tree.
         problem_: What the tree is of, for functions such as `bregjax.explain`.
-        choice_: Criteria by the number of clusters, if `n_clusters` is a criterion.
+        choice_: What `bregjax.choose_num_clusters` returned, if `n_clusters` is a
+            criterion: `print(model.choice_)` shows the criteria.
         n_features_in_: The number of columns.
         feature_names_in_: Their names, if all are text.
 
@@ -69,11 +72,11 @@ class BregmanAgglomerative(ClusterMixin, FamilyEstimator):
         >>> counts = np.array([[9, 1], [8, 0], [7, 2], [1, 6], [0, 8]])
         >>> model = BregmanAgglomerative(n_clusters=2, family="poisson").fit(counts)
         >>> print(model.labels_, model.distances_.round(3))
-        [0 0 0 1 1] [ 1.228  1.354  2.179 17.231]
+        [0 0 0 1 1] [ 0.295  0.836  1.216 15.416]
         >>> print(model.predict([[4, 2], [2, 4]]))
         [0 1]
         >>> print(model.predict_proba([[3, 3]]))
-        [[0.305 0.695]]
+        [[0.8 0.2]]
     """
 
     dendrogram_: Dendrogram
@@ -116,10 +119,8 @@ class BregmanAgglomerative(ClusterMixin, FamilyEstimator):
         del y
         self._check_arguments()
         kept, rest = self._fit_problem(X, sample_weight, least=2)
-        if isinstance(self.n_clusters, int | np.integer):
-            check_number_of_clusters("n_clusters", self.n_clusters, kept.sum())
         tree = agglomerate(self.problem_, engine=self.engine)
-        which = self._cut(tree)
+        which = self._cut(self.problem_, tree)
         weights = np.asarray(self.problem_.weights)
         own = np.asarray(tree.cut(**which))
         order = by_weight(np.bincount(own, weights), self.problem_, own)
@@ -203,8 +204,20 @@ class BregmanAgglomerative(ClusterMixin, FamilyEstimator):
                 "n_clusters=None with `max_cost`."
             )
 
-    def _cut(self, tree: Dendrogram) -> dict[str, Any]:
+    def _cut(self, problem: Problem, tree: Dendrogram) -> dict[str, Any]:
         """How to cut the tree, in the words of `Dendrogram.cut`."""
-        if self.n_clusters is None:
+        if self.max_cost is not None:
             return {"max_cost": self.max_cost}
-        return {"num_clusters": int(self.n_clusters)}
+        if not isinstance(self.n_clusters, str):
+            count = check_number_of_clusters(
+                "n_clusters", self.n_clusters, problem.num_points
+            )
+            return {"num_clusters": count}
+        if self.n_clusters not in get_args(Criterion):
+            raise ValueError(
+                "`n_clusters` must be a whole number or one of "
+                f"{', '.join(get_args(Criterion))}; got {self.n_clusters!r}."
+            )
+        criterion = cast(Criterion, self.n_clusters)
+        self.choice_ = choose_num_clusters(problem, tree, criterion=criterion)
+        return {"num_clusters": self.choice_.num_clusters}

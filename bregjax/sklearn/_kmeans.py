@@ -129,7 +129,7 @@ class BregmanKMeans(
             hard_clustering(
                 self.problem_, num_clusters=count, max_steps=self.max_iter, **start
             )
-            for start in starts_of(self, kept)
+            for start in starts_of(self, self.problem_, count, kept)
         ]
         best = min(found, key=lambda one: one.objective[-1])
         warn_unless_converged(best.result, self.max_iter)

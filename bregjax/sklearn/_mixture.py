@@ -24,6 +24,7 @@ from bregjax.sklearn._base import FamilyEstimator, check_number_of_clusters
 from bregjax.sklearn._clusters import by_weight, likeliest
 from bregjax.sklearn._starts import Init, starts_of, warn_unless_converged
 from bregjax.sklearn._states import centers_of
+from bregjax.smoothing._lessened import lessened
 
 __all__ = ["ExponentialFamilyMixture"]
 
@@ -55,8 +56,13 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
             seeding.
         family: A family or its name, "auto" or a mapping by column; see
             `bregjax.Problem`.
-        smoothing: A smoothing map, "auto", None, a mapping by column; or a number, a
-            bandwidth of Gaussians (`family.smoothing_of`), which suits grids.
+        smoothing: A smoothing map, None, a mapping by column; or a number, a bandwidth
+            of Gaussians (`family.smoothing_of`), which suits grids. "auto" is a part of
+            the default of the family.
+        smoothing_share: Which part with "auto": of the covariance of kernels, so a
+            tenth of their bandwidth at 0.01, and of amounts. The default of a family
+            suits trees, whose first clusters are single rows; components would be far
+            too wide by it. The tree to start from has the whole.
         missing: How missing cells (NaN) count, for families of independent columns;
             "observed" where only new rows lack cells.
 
@@ -82,11 +88,11 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
         >>> counts = [[0], [1], [1], [2], [8], [9], [11]]
         >>> model = ExponentialFamilyMixture(2, family="poisson").fit(counts)
         >>> print(model.weights_, model.means_.ravel())
-        [0.569 0.431] [1. 9.272]
+        [0.569 0.431] [0.996 9.283]
         >>> print(model.predict([[3], [5]]), model.predict_proba([[4]]))
-        [0 1] [[0.447 0.553]]
+        [0 1] [[0.41 0.59]]
         >>> print(model.score([[3], [5]]), model.bic(counts))
-        -3.231 41.2
+        -3.460 37.48
     """
 
     mixture_: SoftClustering
@@ -102,6 +108,7 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
         random_state: Any = None,
         family: FamilyLike | None = "gaussian",
         smoothing: SmoothingLike | float = "auto",
+        smoothing_share: float = 0.01,
         missing: Missing = "auto",
     ) -> None:
         self.n_components = n_components
@@ -112,6 +119,7 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
         self.random_state = random_state
         self.family = family
         self.smoothing = smoothing
+        self.smoothing_share = smoothing_share
         self.missing = missing
 
     def fit(self, X: TableLike, y: Any = None, sample_weight: Any = None) -> Self:
@@ -137,6 +145,11 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
         del y
         if not self.tol >= 0:
             raise ValueError(f"`tol` must not be negative; got {self.tol!r}.")
+        if not 0 < self.smoothing_share <= 1:
+            raise ValueError(
+                "`smoothing_share` must be above 0 and at most 1; got "
+                f"{self.smoothing_share!r}. Take smoothing=None for none."
+            )
         kept, _ = self._fit_problem(X, sample_weight, least=2)
         if not isinstance(self.problem_.family, Family):
             raise ValueError(
@@ -144,6 +157,10 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
                 f"{self.problem_.family!r}. BregmanKMeans takes convex functions."
             )
         count = check_number_of_clusters("n_components", self.n_components, kept.sum())
+        whole = self.problem_
+        if isinstance(self.smoothing, str):
+            less = lessened(whole.smoothing, self.smoothing_share)
+            self.problem_ = whole.replace(smoothing=less)
         found = [
             soft_clustering(
                 self.problem_,
@@ -152,7 +169,7 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
                 max_steps=self.max_iter,
                 **start,
             )
-            for start in starts_of(self, kept)
+            for start in starts_of(self, whole, count, kept)
         ]
         best = max(found, key=lambda one: one.objective[-1])
         warn_unless_converged(best.result, self.max_iter)

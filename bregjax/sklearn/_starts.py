@@ -22,14 +22,17 @@ class _Started(Protocol):
     n_init: int
     max_iter: int
     random_state: Any
-    problem_: Problem
 
 
-def starts_of(estimator: _Started, kept: np.ndarray) -> list[dict[str, Any]]:
+def starts_of(
+    estimator: _Started, problem: Problem, num_clusters: int, kept: np.ndarray
+) -> list[dict[str, Any]]:
     """`init` and `key` of each start, as `hard_clustering` takes them.
 
     Args:
-        estimator: With its `problem_` made.
+        estimator: The estimator with its arguments.
+        problem: What a tree is made of.
+        num_clusters: How many clusters a tree is cut into.
         kept: Which rows of `fit` are part of the problem, `[m]`.
 
     Raises:
@@ -54,7 +57,7 @@ def starts_of(estimator: _Started, kept: np.ndarray) -> list[dict[str, Any]]:
             f"row; got {init!r}."
         )
     if init == "tree":
-        return [{"init": agglomerate(estimator.problem_)}]
+        return [{"init": agglomerate(problem).cut(num_clusters)}]
     seeds = _seeds(estimator.random_state, estimator.n_init)
     return [{"init": init, "key": seed} for seed in seeds]
 

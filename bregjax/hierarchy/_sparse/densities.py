@@ -55,11 +55,11 @@ def sparse_log_densities(problem: Problem, rows: Array, states_of: StatesOf) -> 
 
 
 def scores_of_cut(
-    problem: Problem, children: Array, rows: Any, num_clusters: int
+    problem: Problem, children: Array, rows: Any, num_clusters: Array | int, size: int
 ) -> tuple[Array, Array]:
-    """Log-densities of rows under the clusters of a cut `[r, k]`, and their weights."""
-    of_cut = lambda part: clusters_of_cut(part, children, num_clusters)[0].states
-    weights = weights_of_cut(problem, children, num_clusters)
+    """Log-densities of rows under `clusters_of_cut` `[r, size]`, and their weights."""
+    of_cut = lambda part: clusters_of_cut(part, children, num_clusters, size)[0].states
+    weights = weights_of_cut(problem, children, num_clusters, size)
     return sparse_log_densities(problem, rows, of_cut), weights
 
 

@@ -1,0 +1,252 @@
+"""How many clusters: criteria for all cuts of a tree at once."""
+
+import warnings
+from typing import SupportsIndex, get_args
+
+import numpy as np
+
+from bregjax._checks import check_count
+from bregjax._cut_criteria import Criterion, NumClusters
+from bregjax._evaluation import evaluate, working
+from bregjax._problem import Problem, check_problem
+from bregjax._typing import DataLike
+from bregjax.families import Family
+from bregjax.hierarchy import Dendrogram, replay
+from bregjax.hierarchy._cut_states import Clusters, cut_size
+from bregjax.hierarchy._cuts import labels_of, node_of_leaf
+from bregjax.hierarchy._left_out import leave_one_out
+from bregjax.hierarchy._nested_cuts import likelihoods_of_cuts
+from bregjax.hierarchy._provenance import check_same_problem
+from bregjax.hierarchy._tree_costs import children_of
+from bregjax.partition._em import fitted_mixture
+from bregjax.partition._mixture import sums_of_rows
+from bregjax.partition._points import check_on_host, checked_on_host, points_of
+from bregjax.smoothing._lessened import lessened
+
+__all__ = ["choose_num_clusters"]
+
+_MOST = 20
+# EM ends when a step gains no more than this, in nats per unit of weight: far below
+# what tells numbers of clusters apart.
+_TOLERANCE = 1e-5
+_MAX_STEPS = 300
+
+
+def choose_num_clusters(
+    problem: Problem,
+    tree: Dendrogram | DataLike,
+    *,
+    max_clusters: SupportsIndex | None = None,
+    criterion: Criterion = "bic",
+    refine: bool = False,
+    held_out: bool = False,
+    smoothing_share: float = 0.01,
+) -> NumClusters:
+    """Choose a number of clusters by the mixtures that the cuts of a tree stand for.
+
+    For each k from 1 to K the rows have a log-likelihood under the mixture of the cut,
+
+        L_k = Σ_i w_i log Σ_c (W_c / N) p(x_i; τ_c),     BIC_k = −2 L_k + ν_k log N,
+
+    with ν_k = k p + k − 1 free parameters, p those of the family
+    (`family.num_parameters`), and N = Σ w_i. Of BIC and ICL the smaller is the better;
+    mclust has their negatives, scikit-learn the same sign.
+
+    Densities are those of `soft_assignments`, but with a hundredth of the smoothing.
+    Rows are not smoothed, so kernels as wide as those of the tree, which suit the
+    spread of all rows, would make every cluster too wide for its rows, and BIC would
+    say that there are far too few. What is left keeps the density of a cluster of one
+    row finite, and low enough that single rows do not pay as clusters. With narrow
+    bandwidths of your own they might: `smoothing_share` is the setting.
+
+    Without smoothing, and with rows in the tree's own clusters in place of the
+    likeliest, the likelihood in ICL would follow from merge costs alone: L_1 plus the
+    costs of the merges that are undone plus Σ_c W_c log(W_c / N).
+
+    Weights say how often a row was seen: a row of weight 2 counts as two, in N too. Of
+    weights with another meaning (of a survey, of importance) N is not the number of
+    observations; scale them so that they add up to it. A missing cell takes neither a
+    parameter nor a part of N away. What is known in a family (the variance of
+    `SphericalGaussian`, a dispersion, weights of columns) is taken at its word: if
+    it is wrong, so is the number of clusters. A row of `Multinomial` is one draw,
+    whatever its total, and says too little of its cluster to be counted: for documents
+    take `Poisson`.
+
+    Time: the densities of all rows under 2K − 1 clusters, in one program for all k;
+    `refine` runs EM for each k, in programs that all k share.
+
+    Args:
+        problem: What the tree is of. Its family must have densities: no convex
+            function.
+        tree: A dendrogram of the problem, or its children `[m − 1, 2]`.
+        max_clusters: K, from 1 to m; 20 if None, or m where there are fewer rows.
+        criterion: "bic"; "icl", which counts clusters that overlap as one sooner;
+            "held_out", the leave-one-out likelihood of the cuts; or "gap", the largest
+            ratio of the costs of two merges that follow each other, which needs no
+            likelihood and never says 1.
+        refine: Whether the mixture of each cut is fitted by EM first, as
+            `soft_clustering(problem, num_clusters=k, init=tree)` does. The leave-one-
+            out likelihood and the gaps are of the cuts all the same.
+        smoothing_share: The part of the problem's smoothing that clusters keep: of the
+            covariance of kernels, so a tenth of their bandwidth at 0.01, of amounts and
+            counts. Above 0, at most 1; maps of your own stay as they are.
+        held_out: Whether to compute the leave-one-out likelihood although another
+            criterion chooses; that takes the time of K trees or so.
+
+    Returns:
+        All criteria for each k; `num_clusters` is the best by the one asked for.
+
+    Raises:
+        ValueError: If the tree does not fit or has merge costs of another problem,
+            `max_clusters` is out of range, there is no density, or a row has no finite
+            cost.
+        TypeError: Under `jit` or another transformation.
+        ArithmeticError: If the criterion is finite for no number of clusters.
+
+    Warns:
+        UserWarning: Where the criterion is flat, and where the best is the largest
+            number that was tried: `NumClusters.caveats` has the words.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> rng = np.random.default_rng(0)
+        >>> x = np.repeat([[2.0, 9.0], [9.0, 2.0], [20.0, 20.0]], 30, axis=0)
+        >>> problem = bj.Problem(rng.poisson(x), family="poisson")
+        >>> tree = bj.agglomerate(problem)
+        >>> bj.choose_num_clusters(problem, tree, max_clusters=4)
+        3 clusters by BIC, of 1 to 4 (cuts of the tree)
+             k  parameters  log-likelihood  BIC     ICL     cost   gap
+             1  2           -926.6          1862.2  1862.2  –      –
+             2  5           -621.5          1265.4  1265.4  362.4  2.41
+          *  3  8           -512.3          1060.6  1061.0  150.5  12.51
+             4  11          -514.2          1077.9  1091.9  12.03  1.49
+
+    References:
+        Schwarz (1978), Estimating the dimension of a model; Biernacki, Celeux, Govaert
+        (2000), Assessing a mixture model for clustering with the integrated completed
+        likelihood; Kass and Raftery (1995), Bayes factors; Fraley and Raftery (1998),
+        How many clusters?, where BIC chooses among mixtures started from a tree.
+    """
+    check = checked_on_host if refine else _checked
+    problem = check("choose_num_clusters", problem)
+    if criterion not in get_args(Criterion):
+        raise ValueError(
+            f"`criterion` must be one of {list(get_args(Criterion))}; got "
+            f"{criterion!r}."
+        )
+    if not 0 < smoothing_share <= 1:
+        raise ValueError(
+            f"`smoothing_share` must be above 0 and at most 1; got {smoothing_share}."
+        )
+    family = problem.family
+    if not isinstance(family, Family):
+        raise ValueError(
+            "`problem` must have a family, whose densities make likelihoods; got "
+            f"{family!r}. Write the family that the convex function is the "
+            "conjugate of, or look at the costs of the last merges, "
+            "tree.merge_costs[-20:]."
+        )
+    m = problem.num_points
+    remedy = "Join its trees, tree.joined(), in the order of their smallest leaves."
+    children = np.asarray(
+        children_of(tree, m, whole_for="choose_num_clusters", remedy=remedy)
+    )
+    check_same_problem(tree, problem)
+    costs, gaps = _costs_and_gaps(problem, tree, m)
+    problem = problem.replace(smoothing=lessened(problem.smoothing, smoothing_share))
+    if max_clusters is None:
+        max_clusters = min(_MOST, m)
+    count = check_count("max_clusters", max_clusters, m, "rows")
+    size = cut_size(count, m)
+    if refine:
+        sums = _refined(problem, children, count, size)
+    else:
+        sums = evaluate(likelihoods_of_cuts, problem, children, size=size)[:, :count]
+    left_out = None
+    if held_out or criterion == "held_out":
+        left_out = _left_out(problem, children, count, size)
+    numbers = np.arange(1, count + 1)
+    num_parameters = numbers * (family.num_parameters + 1) - 1
+    sample_size = float(np.sum(problem.weights))
+    penalty = num_parameters * np.log(sample_size)
+    found = NumClusters(
+        numbers=numbers,
+        num_parameters=num_parameters,
+        log_likelihood=sums[0],
+        bic=penalty - 2 * sums[0],
+        icl=penalty - 2 * sums[1],
+        held_out=left_out,
+        costs=costs[:count],
+        gaps=gaps[:count],
+        sample_size=sample_size,
+        criterion=criterion,
+        refined=refine,
+    )
+    _check_found(found)
+    for caveat in found.caveats:
+        warnings.warn(caveat, UserWarning, stacklevel=2)
+    return found
+
+
+def _checked(name: str, problem: Problem) -> Problem:
+    problem = check_problem(problem)
+    check_on_host(name, problem)
+    return problem
+
+
+def _refined(
+    problem: Problem, children: np.ndarray, count: int, size: int
+) -> np.ndarray:
+    """The sums of `likelihoods_of_cuts`, after EM from each cut, `[2, count]`."""
+    found = []
+    with working(problem) as work:
+        points = points_of(work)
+        for k in range(1, count + 1):
+            labels = labels_of(
+                node_of_leaf(children, work.num_points, None, "num_clusters", k)
+            )
+            best, _, _ = fitted_mixture(
+                points,
+                np.eye(size)[labels],
+                tolerance=_TOLERANCE,
+                max_steps=_MAX_STEPS,
+            )
+            found.append(sums_of_rows(work, Clusters(best.states, best.weights)))
+    return np.stack(found, axis=1)
+
+
+def _left_out(
+    problem: Problem, children: np.ndarray, count: int, size: int
+) -> np.ndarray:
+    if problem.num_points == 1:
+        return np.full(1, np.nan)
+    return np.array(
+        [
+            evaluate(leave_one_out, problem, children, np.int32(k), size=size)
+            for k in range(1, count + 1)
+        ]
+    )
+
+
+def _costs_and_gaps(
+    problem: Problem, tree: Dendrogram | DataLike, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """What joining k clusters into k − 1 costs, and the ratios of these, `[count]`."""
+    costs = tree.merge_costs if isinstance(tree, Dendrogram) else replay(problem, tree)
+    # No merge goes below one cluster, and none is before the first.
+    last = np.concatenate([[np.nan], np.asarray(costs, float)[::-1], [np.nan]])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return last[:count], last[:count] / last[1 : count + 1]
+
+
+def _check_found(found: NumClusters) -> None:
+    values = {"gap": found.gaps, "held_out": found.held_out}.get(
+        found.criterion, found.log_likelihood
+    )
+    if found.criterion == "gap" and len(found.numbers) < 3:
+        return
+    if not np.isfinite(values).any():
+        raise ArithmeticError(
+            f"`criterion` {found.criterion!r} is finite for no number of clusters; got "
+            f"{values}. Smooth more, or take another criterion."
+        )
