@@ -77,8 +77,9 @@ def checked_rows(
     """
     if isinstance(x, np.ma.MaskedArray):
         # scikit-learn would read what is under the mask.
-        hidden: Any = x.astype(object)
-        x = hidden.filled(None)
+        hidden = np.ma.getmaskarray(x)
+        x = np.ma.getdata(x).astype(object)
+        x[hidden] = None
     by_column = geometry is None or geometry.encodes
     # One of SciPy's sparse formats is a dictionary.
     named = is_frame(x) and not hasattr(x, "tocsr")

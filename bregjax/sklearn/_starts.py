@@ -63,13 +63,19 @@ def starts_of(
 
 
 def warn_unless_converged(result: Result, max_iter: int) -> None:
-    """Warn where iterations were cut short."""
-    if result is Result.STEP_LIMIT:
-        warnings.warn(
-            f"No end after `max_iter` = {max_iter} iterations. Pass a larger one.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+    """Warn where iterations were cut short, or made nothing better."""
+    words = {
+        Result.STEP_LIMIT: (
+            f"No end after `max_iter` = {max_iter} iterations. Pass a larger one."
+        ),
+        Result.STALLED: (
+            "A further iteration would have made the objective worse, as rounding or "
+            "kinks of a function may; the best is kept. Smooth more, or end sooner by "
+            "a larger tolerance."
+        ),
+    }
+    if result in words:
+        warnings.warn(words[result], ConvergenceWarning, stacklevel=3)
 
 
 def _seeds(random_state: Any, count: int) -> list[int]:
