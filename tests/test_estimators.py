@@ -7,10 +7,11 @@ import pytest
 import scipy.stats
 import sklearn.cluster
 import sklearn.mixture
-from sklearn.base import clone
+from sklearn.base import clone as untyped_clone
 from sklearn.exceptions import ConvergenceWarning
 
 import bregjax as bj
+from bregjax.convex import SquaredNorm
 from bregjax.sklearn import (
     BregmanAgglomerative,
     BregmanKMeans,
@@ -18,6 +19,7 @@ from bregjax.sklearn import (
     ExponentialFamilyMixture,
 )
 
+clone: Any = untyped_clone
 stats: Any = scipy.stats
 KMeans: Any = sklearn.cluster.KMeans
 GaussianMixture: Any = sklearn.mixture.GaussianMixture
@@ -275,13 +277,14 @@ def precisions(found: ExponentialFamilyMixture, kind: str) -> np.ndarray:
 
 
 def test_mixtures_keep_a_part_of_the_default_smoothing(x):
-    whole = bj.Problem(x, family="gaussian").smoothing.bandwidth
+    bandwidth = lambda problem: problem.smoothing.bandwidth
+    whole = bandwidth(bj.Problem(x, family="gaussian"))
     for share in (1.0, 0.25):
         found = ExponentialFamilyMixture(3, smoothing_share=share).fit(x)
-        kept = found.problem_.smoothing.bandwidth
+        kept = bandwidth(found.problem_)
         np.testing.assert_allclose(kept, np.sqrt(share) * whole)
     given = ExponentialFamilyMixture(3, smoothing=0.5).fit(x)
-    assert given.problem_.smoothing.bandwidth == 0.5
+    assert bandwidth(given.problem_) == 0.5
     tree = bj.agglomerate(x, family="gaussian")
     direct = bj.soft_clustering(found.problem_, init=tree.cut(3))
     np.testing.assert_allclose(np.sort(found.weights_), np.sort(direct.shares))
@@ -331,11 +334,13 @@ def test_samples_of_names_have_names(rng):
 # --- Errors --------------------------------------------------------------------------
 
 
+HALF: Any = 2.5
+
 REFUSED = {
     "both": (BregmanAgglomerative(2, max_cost=1.0), "Exactly one of `n_clusters`"),
     "neither": (BregmanAgglomerative(None), "Exactly one of `n_clusters`"),
     "criterion": (BregmanAgglomerative("aic"), "one of bic, icl, held_out, gap"),
-    "half": (BregmanAgglomerative(2.5), "`n_clusters` must be a whole number"),
+    "half": (BregmanAgglomerative(HALF), "`n_clusters` must be a whole number"),
     "none": (BregmanKMeans(0), "`n_clusters` must be 1 at least"),
     "many": (BregmanKMeans(50), "n_samples=42 should be >= n_clusters=50"),
     "start": (BregmanKMeans(2, init="k-means++"), "`init` must be one of tree, div"),
@@ -345,7 +350,7 @@ REFUSED = {
     "tol": (ExponentialFamilyMixture(tol=-1), "`tol` must not be negative"),
     "share": (ExponentialFamilyMixture(smoothing_share=0), "`smoothing_share` must be"),
     "function": (
-        ExponentialFamilyMixture(family=bj.convex.SquaredNorm()),
+        ExponentialFamilyMixture(family=SquaredNorm()),
         "`family` must be a family, whose densities make a mixture",
     ),
     "features": (DendrogramFeatures(42), "`n_features` must be from 1 to 41"),
@@ -384,6 +389,6 @@ def test_rows_that_no_cluster_can_have_made():
 
 def test_numbers_of_samples_that_do_not_fit(x):
     found = ExponentialFamilyMixture().fit(x)
-    for wrong in (0, 2.5, True):
+    for wrong in (0, HALF, True):
         with pytest.raises(ValueError, match="`n_samples` must be a whole number"):
             found.sample(wrong)

@@ -106,7 +106,7 @@ def test_clusters_of_a_table(missing, rng):
         "share": "beta",
         ("x", "y"): bj.Gaussian(),
     }
-    problem = bj.Problem(table, family=family, missing=missing)
+    problem: Any = bj.Problem(table, family=family, missing=missing)
     found = bj.soft_clustering(problem, init=np.zeros(m, int))
     rows = sample_clusters(problem.family, found.states, np.array([COUNT]), rng)
     place = {name: j for j, name in enumerate(problem.columns)}

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse
-from sklearn.base import clone
+from sklearn.base import clone as untyped_clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -20,12 +20,15 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bregjax as bj
+from bregjax.convex import SquaredNorm
 from bregjax.sklearn import (
     BregmanAgglomerative,
     BregmanKMeans,
     DendrogramFeatures,
     ExponentialFamilyMixture,
 )
+
+clone: Any = untyped_clone
 
 DEFAULT = [
     BregmanAgglomerative(),
@@ -206,8 +209,8 @@ def test_tags_go_by_the_family():
     assert not tags("laplace").positive_only
     assert not tags("ising").allow_nan
     assert tags("categorical").string
-    assert not tags(bj.convex.SquaredNorm()).allow_nan
-    assert tags(bj.convex.SquaredNorm()).sparse
+    assert not tags(SquaredNorm()).allow_nan
+    assert tags(SquaredNorm()).sparse
     assert not tags("no such family").sparse
 
 
@@ -262,7 +265,7 @@ def test_numbers_for_smoothing_are_bandwidths(x):
 
 def test_pipelines_with_classifiers(x, rng):
     kinds = np.repeat([0, 1, 2], 15)
-    pipe = make_pipeline(
+    pipe: Any = make_pipeline(
         StandardScaler(),
         DendrogramFeatures(6, family="diagonal_gaussian"),
         StandardScaler(),
