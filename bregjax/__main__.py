@@ -83,7 +83,7 @@ def _add_demo(commands) -> None:
         description="Cluster 214 fragments of glass of six types by full Gaussians.",
     )
     _add_output(demo)
-    demo.set_defaults(run=_demo, scale="log")
+    demo.set_defaults(run=_demo, scale="root")
 
 
 def _add_cluster(commands) -> None:
@@ -193,9 +193,9 @@ def _add_cluster(commands) -> None:
     )
     add(
         "--scale",
-        choices=["log", "linear"],
-        default="log",
-        help="of the heights in the picture (default: log)",
+        choices=["root", "log", "linear"],
+        default="root",
+        help="of the heights in the picture (default: root, that of square roots)",
     )
     _add_output(cluster)
     cluster.set_defaults(run=_cluster)
@@ -329,9 +329,11 @@ def _draw(
 ) -> tuple[str, ...]:
     """Write the picture; where matplotlib is missing, say so and name the file."""
     try:
-        from bregjax.plotting import save_dendrogram
+        from matplotlib.figure import Figure
+
+        from bregjax.plotting import plot_dendrogram
     except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
+        if (error.name or "").partition(".")[0] != "matplotlib":
             raise
         _print(
             "bregjax: no picture without matplotlib: pip install matplotlib", sys.stderr
@@ -339,15 +341,17 @@ def _draw(
         return ("dendrogram.png",)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        save_dendrogram(
+        figure = Figure(figsize=(11, 5.5), layout="constrained")
+        plot_dendrogram(
             outcome.tree,
-            options.output / "dendrogram.png",
+            figure.subplots(),
+            labels=outcome.clusters,
+            names=table.names,
             classes=table.classes,
             class_name=table.class_name,
-            names=table.names,
-            labels=outcome.clusters,
-            log_scale=options.scale == "log",
+            scale=options.scale,
         )
+        figure.savefig(options.output / "dendrogram.png", dpi=150)
     if any("Glyph" in str(warning.message) for warning in caught) and not options.quiet:
         _print(
             "bregjax: note: the font has no letters for some names; they are boxes in "

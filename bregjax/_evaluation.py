@@ -88,6 +88,7 @@ def evaluate(
     core: Callable[..., PyTree],
     *args: PyTree,
     numbers: Sequence[np.ndarray] = (),
+    in_steps: bool = False,
     **static: Hashable,
 ) -> PyTree:
     """`core(*args, **static)`; in float64 if all is concrete and on a CPU.
@@ -99,6 +100,8 @@ def evaluate(
         core: A module-level function of pytrees, pure.
         *args: The problem of `x`, perhaps one of `rows`, and arrays.
         numbers: Where the problems are parts of `x`: the numbers of their rows.
+        in_steps: Whether the core is made of programs, some of which serve again where
+            the whole would be compiled anew, for other numbers of clusters, say.
         **static: What shapes depend on.
 
     Returns:
@@ -109,9 +112,9 @@ def evaluate(
     """
     problems = [arg for arg in args if isinstance(arg, Problem)]
     solves = any(problem.family.cluster_model().solves for problem in problems)
-    run = functools.partial(core if solves else _program(core), **static)
+    whole = functools.partial(core if solves else _program(core), **static)
     if not is_concrete(args):
-        return run(*_sparse_in_blocks(working_copy(args)))
+        return whole(*_sparse_in_blocks(working_copy(args)))
     with working(args) as args:
         # A program of its own, run first: beside another's factorisations those of the
         # leaves could lock up a CPU.
@@ -120,7 +123,10 @@ def evaluate(
         places = itertools.chain(numbers, itertools.repeat(None))
         for name, problem, place in zip(names, problems, places, strict=False):
             check_leaves(leaf_codes(problem), problem, name=name, numbers=place)
-        return jax.tree.map(np.asarray, run(*_sparse_in_blocks(args)))
+        args = _sparse_in_blocks(args)
+        if in_steps and not solves and not _program(core).is_quick(*args, **static):
+            whole = functools.partial(core, **static)
+        return jax.tree.map(np.asarray, whole(*args))
 
 
 def _sparse_in_blocks(args: PyTree) -> PyTree:
@@ -181,7 +187,14 @@ def padded_size(size: int) -> int:
 def build_leaves(problem: Problem) -> tuple[ClusterModel, PyTree]:
     """The cluster model and the states of its leaves, smoothed."""
     model = problem.family.cluster_model()
-    return model, model.leaves(*smoothed_statistics(problem))
+    statistics, weights = smoothed_statistics(problem)
+    make = model.leaves if model.solves else functools.partial(_leaves, model)
+    return model, make(statistics, weights)
+
+
+@program
+def _leaves(model: ClusterModel, statistics: PyTree, weights: Array) -> PyTree:
+    return model.leaves(statistics, weights)
 
 
 @program

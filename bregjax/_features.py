@@ -91,7 +91,9 @@ def dendrogram_features(
         # The rows weigh 1: beside others the floors of pseudo-counts may differ.
         if not sparse_fault(problem.smoothing, problem.family, weights):
             return _sparse_features(problem, np.asarray(children), others, count)
-    return evaluate(_features, problem, children, others, num_features=count)
+    return evaluate(
+        _features, problem, children, others, in_steps=True, num_features=count
+    )
 
 
 def soft_assignments(
@@ -148,6 +150,7 @@ def soft_assignments(
         children,
         padded_if_sparse(others).x,
         temperature,
+        in_steps=True,
         num_clusters=check_cut(num_clusters, problem.num_points, len(children)),
     )
     return shares[: others.num_points]

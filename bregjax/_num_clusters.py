@@ -10,7 +10,7 @@ from bregjax._cut_criteria import Criterion, NumClusters
 from bregjax._evaluation import evaluate, working
 from bregjax._problem import Problem, check_problem
 from bregjax._typing import DataLike
-from bregjax.families import Family
+from bregjax.families import Family, Multinomial
 from bregjax.hierarchy import Dendrogram, replay
 from bregjax.hierarchy._cut_states import Clusters, cut_size
 from bregjax.hierarchy._cuts import labels_of, node_of_leaf
@@ -30,6 +30,11 @@ _MOST = 20
 # what tells numbers of clusters apart.
 _TOLERANCE = 1e-5
 _MAX_STEPS = 300
+_ONE_DRAW = (
+    "`problem` has rows of Multinomial, each of which counts as one draw, whatever its "
+    "total, and says little of its cluster: likelihoods then find too few clusters, "
+    'mostly one. For documents take poisson, or criterion="gap".'
+)
 
 
 def choose_num_clusters(
@@ -81,9 +86,13 @@ def choose_num_clusters(
         tree: A dendrogram of the problem, or its children `[m − 1, 2]`.
         max_clusters: K, from 1 to m; 20 if None, or m where there are fewer rows.
         criterion: "bic"; "icl", which counts clusters that overlap as one sooner;
-            "held_out", the leave-one-out likelihood of the cuts; or "gap", the largest
-            ratio of the costs of two merges that follow each other, which needs no
-            likelihood and never says 1.
+            "held_out", the leave-one-out likelihood of the cuts, which says too many
+            rather than too few, as the tree has seen the row, and wants smoothed counts
+            and categories (a level that one row alone has is impossible without it); or
+            "gap", the largest ratio of the costs of two merges that follow each other,
+            which needs no likelihood and never says 1. Of made mixtures BIC found the
+            right number most often; where clusters overlap, or are many for the rows,
+            it says too few (benchmarks/CHOOSE.md).
         refine: Whether the mixture of each cut is fitted by EM first, as
             `soft_clustering(problem, num_clusters=k, init=tree)` does. The leave-one-
             out likelihood and the gaps are of the cuts all the same.
@@ -104,8 +113,9 @@ def choose_num_clusters(
         ArithmeticError: If the criterion is finite for no number of clusters.
 
     Warns:
-        UserWarning: Where the criterion is flat, and where the best is the largest
-            number that was tried: `NumClusters.caveats` has the words.
+        UserWarning: Of rows of `Multinomial`; where the criterion is flat; and where
+            the best is the largest number that was tried: `NumClusters.caveats` has the
+            words.
 
     Examples:
         >>> import bregjax as bj
@@ -147,10 +157,7 @@ def choose_num_clusters(
             "tree.merge_costs[-20:]."
         )
     m = problem.num_points
-    remedy = "Join its trees, tree.joined(), in the order of their smallest leaves."
-    children = np.asarray(
-        children_of(tree, m, whole_for="choose_num_clusters", remedy=remedy)
-    )
+    children = np.asarray(children_of(tree, m, whole_for="choose_num_clusters"))
     check_same_problem(tree, problem)
     costs, gaps = _costs_and_gaps(problem, tree, m)
     problem = problem.replace(smoothing=lessened(problem.smoothing, smoothing_share))
@@ -183,6 +190,8 @@ def choose_num_clusters(
         refined=refine,
     )
     _check_found(found)
+    if isinstance(family, Multinomial) and criterion != "gap":
+        warnings.warn(_ONE_DRAW, UserWarning, stacklevel=2)
     for caveat in found.caveats:
         warnings.warn(caveat, UserWarning, stacklevel=2)
     return found
@@ -198,13 +207,11 @@ def _refined(
     problem: Problem, children: np.ndarray, count: int, size: int
 ) -> np.ndarray:
     """The sums of `likelihoods_of_cuts`, after EM from each cut, `[2, count]`."""
-    found = []
+    found, m = [], problem.num_points
     with working(problem) as work:
         points = points_of(work)
         for k in range(1, count + 1):
-            labels = labels_of(
-                node_of_leaf(children, work.num_points, None, "num_clusters", k)
-            )
+            labels = labels_of(node_of_leaf(children, m, None, "num_clusters", k))
             best, _, _ = fitted_mixture(
                 points,
                 np.eye(size)[labels],

@@ -379,8 +379,10 @@ def test_quiet_is_quiet(tmp_path, capfd):
 
 
 def test_without_matplotlib_the_rest_is_written(tmp_path, capsys, monkeypatch):
+    for name in [*sys.modules]:
+        if name.startswith(("bregjax.plotting", "matplotlib.")):
+            monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "bregjax.plotting", raising=False)
     np.save(tmp_path / "a.npy", [0, 0, 3, 5, 40])
     run(tmp_path, tmp_path / "a.npy", "--family", "poisson")
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(

@@ -195,7 +195,8 @@ def test_the_picture_has_a_bar_for_each_column():
     problem = bj.Problem(TABLE, family="auto")
     comparison = bj.explain_clusters(problem, np.arange(24) % 2)[0]
     ax = Figure().subplots()
-    bars = plot_comparison(comparison, ax, most=3)
+    assert plot_comparison(comparison, ax, most=3) is ax
+    (bars,) = ax.containers
     widths = [bar.get_width() for bar in bars]
     assert widths == [column.cost for column in comparison[:3]]
     assert ax.get_title() == "cluster 0 vs rest"

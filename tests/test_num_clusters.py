@@ -193,14 +193,16 @@ def test_merge_costs_give_the_classification_likelihood(rng):
 
 @quiet
 def test_smoothing_of_blocks_is_lessened_too(rng):
-    table = {"a": rng.normal(size=20), "b": rng.beta(2, 2, 20), "c": [*"xyxy"] * 5}
-    smoothing = {"a": blur(2.0), "c": mixing(np.full(2, 0.5), 0.5)}
-    family = {"a": "diagonal_gaussian", "b": "beta", "c": "categorical"}
+    table = {"a": rng.normal(size=20), "b": rng.exponential(size=20) + 1}
+    table |= {"c": [*"xyxy"] * 5, "d": rng.poisson(3, 20)}
+    family = {"a": "diagonal_gaussian", "b": "exponential"}
+    family |= {"c": "categorical", "d": "poisson"}
+    half, one = np.full(2, 0.5), np.ones(1)
+    smoothing = {"a": blur(2.0), "b": adding(one, 0.5)}
+    smoothing |= {"c": mixing(half, 0.5), "d": pseudo_count(one, 1.0)}
+    less = {"a": blur(0.4), "b": adding(one, 0.02)}
+    less |= {"c": mixing(half, 0.02), "d": pseudo_count(one, 0.04)}
     problem = bj.Problem(table, family=family, smoothing=smoothing)
-    smoothing: Any = problem.smoothing
-    amount, center = smoothing.maps[1].amount, smoothing.maps[1].center
-    less = {"a": blur(0.4), "c": mixing(np.full(2, 0.5), 0.02)}
-    less["b"] = adding(center, 0.04 * amount)
     by_hand = bj.Problem(table, family=family, smoothing=less)
     children = bj.agglomerate(problem).children
     one = bj.choose_num_clusters(problem, children, smoothing_share=0.04)
@@ -429,6 +431,15 @@ def test_warnings():
     apart = bj.Problem(np.repeat([[0.0], [50.0]], 9, axis=0), family="ward")
     with pytest.warns(UserWarning, match="raise `max_clusters`"):
         bj.choose_num_clusters(apart, bj.agglomerate(apart), max_clusters=2)
+
+
+def test_rows_of_multinomial_are_single_draws(rng):
+    x = rng.multinomial(40, np.repeat([[0.2, 0.3, 0.5], [0.7, 0.2, 0.1]], 8, axis=0))
+    problem = bj.Problem(x, family="multinomial")
+    tree = bj.agglomerate(problem)
+    with pytest.warns(UserWarning, match="counts as one draw"):
+        found = bj.choose_num_clusters(problem, tree, max_clusters=3)
+    assert found.num_clusters == 1
 
 
 def test_errors(rng):

@@ -47,6 +47,11 @@ class Program:
                 return _run(*found, leaves)
         return self._jitted(**static)(*args)
 
+    def is_quick(self, *args: PyTree, **static: Hashable) -> bool:
+        """Whether NumPy would run it; arguments as for `routine`."""
+        routine = self.routine(*args, **static)
+        return routine is not None and is_quick(routine)
+
     def routine(self, *args: PyTree, **static: Hashable) -> Routine | None:
         """What NumPy would run; None, if it can't.
 

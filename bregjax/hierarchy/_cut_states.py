@@ -12,8 +12,9 @@ from bregjax._pytree import register_pytree
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import Merges
 from bregjax.hierarchy._cuts import labels_of
+from bregjax.hierarchy._search import take
 from bregjax.hierarchy._steps import settled_along
-from bregjax.hierarchy._walk import parents, roots_below, smallest_leaves
+from bregjax.hierarchy._walk import firsts, parents, roots_below
 
 __all__ = [
     "Clusters",
@@ -124,18 +125,26 @@ def _cut(
     children: Array, num_clusters: Array | int, *, m: int, size: int
 ) -> tuple[Array, Array]:
     """The nodes that are the clusters of a cut `[size]`, and each point's cluster."""
-    children = jnp.asarray(children)
-    # The last merges are undone, as in `Dendrogram.cut`.
-    whole = jnp.arange(m + children.shape[0]) < 2 * m - num_clusters
-    node = roots_below(parents(children, m), whole, m)
-    is_first = smallest_leaves(node) == jnp.arange(m)
-    return node[jnp.argsort(~is_first, stable=True)[:size]], labels_of(node)
+    num_nodes = m + len(children)
+    # A forest has m − t trees uncut; for each cluster more, a merge is undone.
+    num_undone = num_clusters - (m - len(children))
+    whole = jnp.arange(num_nodes) < num_nodes - num_undone
+    node = roots_below(parents(jnp.asarray(children), m), whole, m)
+    nodes = firsts(node, size)
+    return jnp.where(nodes < 0, nodes[0], nodes), labels_of(node)
+
+
+def _weights(merges: Merges, weights: Array, nodes: Array | np.ndarray) -> Array:
+    """Sums of the weights of points in some nodes of a tree."""
+    return _taken(_sums(merges, weights), nodes)
 
 
 @program
-def _weights(merges: Merges, weights: Array, nodes: Array) -> Array:
-    """Sums of the weights of points in some nodes of a tree."""
-    return merges.sum(weights)[nodes]
+def _sums(merges: Merges, weights: Array) -> Array:
+    return merges.sum(weights)
+
+
+_taken = program(take)
 
 
 @program

@@ -1,6 +1,7 @@
 """The tree or forest of an agglomeration, and where it comes from."""
 
 import dataclasses
+import importlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -210,3 +211,29 @@ class Dendrogram(TreeCuts, TreeExports):
             children=xp.concatenate([children, pairs.astype(np.int32)]),
             merge_costs=xp.concatenate([costs, added]),
         )
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw the tree: `bregjax.plotting.plot_dendrogram` with the same options.
+
+        Args:
+            ax: matplotlib's axes to draw on; the current ones if None.
+            **options: As `num_clusters`, `max_leaves`, `classes`, `orientation`.
+
+        Returns:
+            The axes.
+
+        Raises:
+            ImportError: If matplotlib isn't installed.
+
+        Examples:
+            >>> tree = Dendrogram.from_linkage([[0, 2, 1.5, 2], [1, 3, 4.0, 3]])
+            >>> print(tree.plot(num_clusters=2).get_ylabel())
+            merge cost (nats)
+        """
+        try:
+            plotting = importlib.import_module("bregjax.plotting")
+        except ImportError as error:
+            raise ImportError(
+                "`plot` needs matplotlib: pip install 'bregjax[plot]'."
+            ) from error
+        return plotting.plot_dendrogram(self, ax, **options)

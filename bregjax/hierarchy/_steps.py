@@ -5,6 +5,8 @@ where values are known, so that the work before a solve and the work after it ar
 programs. Under a caller's `jit` they become part of the caller's program.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +28,9 @@ def settled_along(
     model: ClusterModel, merges: Merges, leaves: PyTree, nodes: Array | np.ndarray
 ) -> PyTree:
     """Settled states of some nodes of a tree, in their order."""
-    return model.settle(_pooled_along(model, merges, leaves, nodes))
+    settle = model.settle if model.solves else functools.partial(_settled, model)
+    # All nodes are pooled, whichever are asked for: other ones compile nothing anew.
+    return settle(_taken(_pooled_along(model, merges, leaves), nodes))
 
 
 def merge_costs(model: ClusterModel, a: PyTree, b: PyTree) -> Array:
@@ -61,12 +65,17 @@ def _mapped_costs(model: ClusterModel, points: PyTree, clusters: PyTree) -> Arra
 
 
 @program
-def _pooled_along(
-    model: ClusterModel, merges: Merges, leaves: PyTree, nodes: Array | np.ndarray
-) -> PyTree:
-    """States of some nodes of a tree, to be settled."""
-    states = model.pool_along(merges, leaves)
-    return jax.tree.map(lambda leaf: leaf[nodes], states)
+def _settled(model: ClusterModel, states: PyTree) -> PyTree:
+    return model.settle(states)
+
+
+@program
+def _pooled_along(model: ClusterModel, merges: Merges, leaves: PyTree) -> PyTree:
+    """States of all nodes of a tree, to be settled."""
+    return model.pool_along(merges, leaves)
+
+
+_taken = program(take)
 
 
 @program

@@ -1,0 +1,238 @@
+"""Gaussian clusters as ellipses over two columns of their rows."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.lines import Line2D
+
+from bregjax._evaluation import working
+from bregjax._problem import Problem
+from bregjax._typing import DataLike
+from bregjax.families import (
+    DiagonalGaussian,
+    Gaussian,
+    IsotropicGaussian,
+    SphericalGaussian,
+)
+from bregjax.partition import HardClustering, SoftClustering
+from bregjax.partition._points import checked_on_host, points_of
+from bregjax.plotting._arguments import check_length
+from bregjax.plotting._canvas import axes_or_current, bare
+from bregjax.plotting._colors import Colors, colors_of
+from bregjax.plotting._text import escaped, shortened
+
+__all__ = ["plot_ellipses"]
+
+_GAUSSIANS = (Gaussian, DiagonalGaussian, IsotropicGaussian, SphericalGaussian)
+_MARKS = "os^DvPXd<>p*"
+_STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1, 2)))
+_MOST_LEGEND = 20
+_SIZE = 8.5
+_TURN = np.linspace(0, 2 * np.pi, 101)[:-1]
+
+
+def plot_ellipses(
+    clusters: Problem | SoftClustering | HardClustering,
+    labels: DataLike | None = None,
+    ax: Axes | None = None,
+    *,
+    columns: tuple[Hashable, Hashable] | None = None,
+    coverage: Sequence[float] = (0.5, 0.9),
+    equal_scales: bool = False,
+    cluster_colors: Colors = None,
+) -> Axes:
+    """Draw rows in two columns, and the Gaussian of each cluster as ellipses.
+
+    An ellipse of coverage 0.9 holds 90 % of its Gaussian in these two columns. The
+    Gaussians are those of the family: smoothing is part of them. Each cluster has a
+    color and a mark of its own; of a mixture a row has those of its likeliest cluster.
+
+    Args:
+        clusters: A mixture of `soft_clustering`, what `hard_clustering` gives, or a
+            problem, with the labels of its rows.
+        labels: The cluster of each row of a problem, `[m]`, as `tree.cut` gives them.
+        ax: Where to draw; pyplot's current axes if None.
+        columns: Names of two columns (or numbers, where there are no names); the first
+            two if None.
+        coverage: What share of each Gaussian ellipses hold, at most four numbers
+            between 0 and 1.
+        equal_scales: Whether a unit is as long upwards as along.
+        cluster_colors: As for `plot_dendrogram`.
+
+    Returns:
+        The axes, with a legend of the clusters, if they are at most 20.
+
+    Raises:
+        TypeError: If the family is none of the Gaussians.
+        ValueError: If there are no two such columns, a coverage is out of range, or
+            labels are missing, too many or do not fit.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> problem = bj.Problem([[0, 1], [1, 0], [7, 9], [9, 8]], family="gaussian")
+        >>> labels = bj.agglomerate(problem).cut(num_clusters=2)
+        >>> plot_ellipses(problem, labels).get_legend().get_texts()[-1].get_text()
+        '90% of a cluster'
+    """
+    problem, numbers, codes, states = _clusters_of(clusters, labels)
+    places, levels = _places(problem, columns), _levels(coverage)
+    colors = colors_of(cluster_colors, len(numbers), "cluster_colors")
+    ax = axes_or_current(ax, (5.2, 4.2))
+    rows = np.asarray(problem.x)[:, places]
+    handles = _draw_rows(ax, rows, numbers, codes, colors)
+    gaussians = list(zip(*_moments(problem.family, states, places), strict=True))
+    for style, level in zip(_STYLES, levels, strict=False):
+        radius = float(np.sqrt(-2 * np.log1p(-level)))
+        outlines = PolyCollection(
+            [_ellipse(mean, covariance, radius) for mean, covariance in gaussians],
+            facecolors="none",
+            edgecolors=colors,
+            linewidths=1.4,
+            linestyles=[style],
+            gid="ellipses",
+        )
+        ax.add_collection(outlines)
+        line: dict[str, Any] = {"color": "black", "linewidth": 1.2, "linestyle": style}
+        words = f"{100 * level:.4g}% of a cluster"
+        handles.append(Line2D([], [], label=words, **line))
+    ax.margins(0.04)
+    ax.autoscale_view()
+    for set_label, place in ((ax.set_xlabel, places[0]), (ax.set_ylabel, places[1])):
+        name = problem.columns[place]
+        words = f"column {name}" if isinstance(name, int) else shortened(name)
+        set_label(words, parse_math=False)
+    if equal_scales:
+        ax.set_aspect("equal", adjustable="box")
+    few = len(numbers) <= _MOST_LEGEND
+    ax.legend(
+        handles=handles if few else handles[len(numbers) :],
+        title="cluster (rows)" if few else None,
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.0),
+        frameon=False,
+        fontsize=_SIZE,
+        title_fontsize=_SIZE,
+        alignment="left",
+    )
+    bare(ax, ["left", "bottom"])
+    return ax
+
+
+def _clusters_of(
+    clusters: Any, labels: DataLike | None
+) -> tuple[Problem, list[Any], np.ndarray, Any]:
+    """The problem, names of its clusters, the cluster of each row, and states."""
+    fitted = isinstance(clusters, SoftClustering | HardClustering)
+    problem = clusters.problem if fitted else clusters
+    if not isinstance(problem, Problem):
+        raise TypeError(
+            "`clusters` must be a mixture, or a problem with labels; got "
+            f"{type(clusters).__name__}. Pass problem, labels."
+        )
+    if fitted == (labels is not None):
+        raise ValueError(
+            "`labels` must be given with a problem, and not with a clustering, which "
+            f"has its own; got {'both' if fitted else 'none'}."
+        )
+    if not isinstance(problem.family, _GAUSSIANS):
+        raise TypeError(
+            "`clusters` must be of a Gaussian family (gaussian, diagonal_gaussian, "
+            "isotropic_gaussian or ward) to have ellipses; got "
+            f"{type(problem.family).__name__}. plot_profiles draws clusters of any."
+        )
+    if fitted:
+        numbers = list(range(clusters.num_clusters))
+        return problem, numbers, np.asarray(clusters.labels), clusters.states
+    check_length("labels", labels, problem.num_points, "rows")
+    found, codes = np.unique(np.asarray(labels), return_inverse=True)
+    return problem, list(found), codes, _states(problem, codes)
+
+
+def _draw_rows(
+    ax: Axes,
+    rows: np.ndarray,
+    numbers: list[Any],
+    codes: np.ndarray,
+    colors: np.ndarray,
+) -> list[Line2D]:
+    """Draw rows in the colors and with the marks of their clusters; a sign for each."""
+    size, signs = float(np.clip(70 / np.sqrt(len(rows)), 1.8, 5.5)), []
+    for code, number in enumerate(numbers):
+        style: dict[str, Any] = {
+            "marker": _MARKS[code % len(_MARKS)],
+            "linestyle": "",
+            "color": colors[code],
+            "markersize": size,
+            "markeredgewidth": 0,
+        }
+        x, y = rows[codes == code].T
+        ax.plot(x, y, alpha=0.65, **style)
+        name = escaped(f"{shortened(number, 20)} ({len(x):,})")
+        style["markersize"] = 5
+        signs.append(Line2D([], [], label=name, **style))
+    return signs
+
+
+def _places(problem: Problem, columns: tuple[Hashable, Hashable] | None) -> list[int]:
+    """Where two columns are in the rows of a problem."""
+    names = list(problem.columns)
+    chosen = names[:2] if columns is None else list(columns)
+    unknown = [name for name in chosen if name not in names]
+    if len(chosen) != 2 or chosen[0] == chosen[1] or unknown:
+        raise ValueError(
+            f"`columns` must name two of the columns; got {chosen!r}. There are "
+            f"{names[:20]}."
+        )
+    return [names.index(name) for name in chosen]
+
+
+def _levels(coverage: Sequence[float]) -> list[float]:
+    levels = [float(level) for level in np.atleast_1d(np.asarray(coverage))]
+    if not 0 < len(levels) <= len(_STYLES) or not all(0 < p < 1 for p in levels):
+        raise ValueError(
+            f"`coverage` must be one to {len(_STYLES)} shares between 0 and 1; got "
+            f"{levels}."
+        )
+    return levels
+
+
+def _states(problem: Problem, codes: np.ndarray) -> Any:
+    """States of the clusters of some labels, smoothed as the problem is."""
+    problem = checked_on_host("plot_ellipses", problem)
+    with working(problem) as work:
+        points = points_of(work)
+        weights = np.asarray(points.smoothed_weights)
+        members = np.zeros((codes.max() + 1, len(weights)))
+        rows = np.arange(len(codes))
+        members[codes, rows] = weights[rows]
+        return points.unions(members)  # pyright: ignore[reportArgumentType]
+
+
+def _moments(
+    family: Any, states: Any, places: list[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means `[k, 2]` and covariances `[k, 2, 2]` in two columns."""
+    if isinstance(family, SphericalGaussian):
+        means = np.asarray(states.mean)[:, places]
+        return means, np.tile(
+            np.eye(2) * float(np.asarray(family.variance)), (len(means), 1, 1)
+        )
+    moments = states.moments
+    means = np.asarray(moments.mean)[:, places]
+    covariance = np.asarray(moments.covariance)
+    if moments.form == "full":
+        return means, covariance[:, places][:, :, places]
+    if moments.form == "diagonal":
+        return means, covariance[:, places][:, :, None] * np.eye(2)
+    return means, covariance[:, None, None] * np.eye(2)
+
+
+def _ellipse(mean: np.ndarray, covariance: np.ndarray, radius: float) -> np.ndarray:
+    """Points around a mean, at a distance of so many deviations, `[p, 2]`."""
+    values, axes = np.linalg.eigh(covariance)
+    circle = np.stack([np.cos(_TURN), np.sin(_TURN)], axis=1)
+    half = radius * np.sqrt(np.maximum(values, 0))
+    return mean + circle * half @ axes.T

@@ -1,0 +1,187 @@
+"""The side on which a tree has its root: what is along, what is up, and what is beside.
+
+Beside the leaves, counted in points from the end of the tree, come strips and names.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+from matplotlib.transforms import (
+    Affine2D,
+    ScaledTranslation,
+    Transform,
+    blended_transform_factory,
+)
+
+from bregjax.plotting._canvas import bare, figure_of, points_of
+
+__all__ = ["Orientation", "Scale", "TreeFrame"]
+
+Orientation = Literal["top", "bottom", "left", "right"]
+"""Where the root of a tree is; the leaves are on the other side."""
+
+Scale = Literal["root", "linear", "log"]
+"""How an axis of heights is divided."""
+
+
+@dataclass(frozen=True)
+class TreeFrame:
+    """An axis, and the side on which the root is.
+
+    Attributes:
+        ax: The axis.
+        root: The side.
+    """
+
+    ax: Axes
+    root: Orientation
+
+    @classmethod
+    def of(cls, ax: Axes, orientation: Orientation) -> "TreeFrame":
+        """The frame of an axis.
+
+        Raises:
+            ValueError: If there is no such side.
+        """
+        if orientation not in get_args(Orientation):
+            raise ValueError(
+                f"`orientation` must be one of {list(get_args(Orientation))}, the side "
+                f"of the root; got {orientation!r}."
+            )
+        return cls(ax, orientation)
+
+    @property
+    def is_upright(self) -> bool:
+        """Whether leaves stand side by side, and heights are vertical."""
+        return self.root in ("top", "bottom")
+
+    @property
+    def length(self) -> float:
+        """How long the row of leaves is, in points."""
+        return points_of(self.ax)[0 if self.is_upright else 1]
+
+    @property
+    def depth(self) -> float:
+        """How high the tree is, in points."""
+        return points_of(self.ax)[1 if self.is_upright else 0]
+
+    def turned(self, points: np.ndarray) -> np.ndarray:
+        """Points `[..., 2]` along and up, as x and y."""
+        return points if self.is_upright else points[..., ::-1]
+
+    def set_ends(self, num_ends: int) -> None:
+        """Make room for that many leaves."""
+        along = (-0.5, max(num_ends, 1) - 0.5)
+        if self.is_upright:
+            self.ax.set_xlim(along)
+        else:  # the first leaf is on top
+            self.ax.set_ylim(along[1], along[0])
+
+    def set_heights(self, tops: np.ndarray, scale: Scale) -> tuple[np.ndarray, float]:
+        """Set the axis of heights; return heights as drawn, and that of the leaves.
+
+        Raises:
+            ValueError: If there is no such scale.
+        """
+        if scale not in get_args(Scale):
+            raise ValueError(
+                f"`scale` must be one of {list(get_args(Scale))}; got {scale!r}."
+            )
+        greatest, ticks = tops.max(initial=0), int(np.clip(self.depth // 36, 2, 4))
+        low, high = 0.0, 1.04 * greatest or 1
+        if scale == "log" and greatest > 0:
+            floor = max(tops[tops > 0].min(), 1e-6 * greatest)
+            tops, low, high = np.maximum(tops, floor), 0.7 * floor, 1.3 * greatest
+            self._set_scale("log")
+        elif scale == "root":
+            tops = np.maximum(tops, 0)
+            self._set_scale("function", functions=(_root, np.square))
+            self.height_axis.set_major_locator(
+                FixedLocator(_root_ticks(greatest, ticks))
+            )
+        if scale != "log":
+            self.height_axis.set_major_formatter(FuncFormatter(_number))
+        up = (low, high) if self.root in ("top", "right") else (high, low)
+        if self.is_upright:
+            self.ax.set_ylim(up)
+        else:
+            self.ax.set_xlim(up)
+        if scale == "linear":
+            self.height_axis.set_major_locator(MaxNLocator(ticks + 1))
+        return tops, low
+
+    def _set_scale(self, name: str, **options: Any) -> None:
+        if self.is_upright:
+            self.ax.set_yscale(name, **options)
+        else:
+            self.ax.set_xscale(name, **options)
+
+    @property
+    def height_axis(self) -> Any:
+        """The axis of heights."""
+        return self.ax.yaxis if self.is_upright else self.ax.xaxis
+
+    @property
+    def leaf_axis(self) -> Any:
+        """The axis of leaves."""
+        return self.ax.xaxis if self.is_upright else self.ax.yaxis
+
+    def clear_sides(self, height_label: str) -> None:
+        """Keep the line of heights alone, with its name, and no ticks of leaves."""
+        bare(self.ax, ["left" if self.is_upright else "bottom"])
+        self.leaf_axis.set_ticks([])
+        self.height_axis.set_label_text(height_label)
+
+    def name_leaves(self, names: list[str], size: float, pad: float) -> None:
+        """Write names at the leaves, along their branches unless all are short."""
+        side = {"top": "bottom", "bottom": "top", "left": "right", "right": "left"}
+        self.leaf_axis.set_ticks_position(side[self.root])
+        self.leaf_axis.set_ticks(np.arange(len(names)), names, parse_math=False)
+        widest = max(map(len, names), default=0) * 0.7 * size
+        turned = self.is_upright and widest > self.length / max(len(names), 1)
+        self.leaf_axis.set_tick_params(
+            length=0, pad=pad, labelsize=size, rotation=90 if turned else 0
+        )
+
+    def say_leaves(self, words: str, pad: float) -> None:
+        """Say below the leaves what they are."""
+        side = {"top": "bottom", "bottom": "top", "left": "right", "right": "left"}
+        self.leaf_axis.set_label_position(side[self.root])
+        self.leaf_axis.set_label_text(words)
+        self.leaf_axis.labelpad = pad
+
+    def beside(self) -> Transform:
+        """From leaves along, and points away from their line, to the picture."""
+        away = -1.0 if self.root in ("top", "right") else 1.0
+        corner = {"top": (0, 0), "bottom": (0, 1), "left": (1, 0), "right": (0, 0)}
+        figure: Any = figure_of(self.ax)
+        edges: Any = self.ax.transAxes
+        inches = (
+            Affine2D().scale(away / 72)
+            + figure.dpi_scale_trans
+            + ScaledTranslation(*corner[self.root], edges)
+        )
+        if self.is_upright:
+            return blended_transform_factory(self.ax.transData, inches)
+        return blended_transform_factory(inches, self.ax.transData)
+
+
+def _root(values: Any) -> Any:
+    """Square roots, of what is below 0 as of 0: matplotlib asks for margins there."""
+    return np.sqrt(np.maximum(values, 0))
+
+
+def _root_ticks(greatest: float, count: int) -> list[float]:
+    """Round numbers, about evenly apart on an axis of square roots."""
+    if not greatest > 0:
+        return [0.0]
+    numbers = greatest * (np.arange(count + 1) / (1.07 * count)) ** 2
+    return sorted({float(f"{number:.1g}") for number in numbers})
+
+
+def _number(value: float, _: Any) -> str:
+    """A tick in full, with commas between thousands, unless it is very long."""
+    return f"{value:,.10g}" if value == 0 or 1e-4 <= abs(value) < 1e7 else f"{value:g}"
