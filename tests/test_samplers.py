@@ -9,6 +9,7 @@ from family_cases import FAMILIES
 from jax.flatten_util import ravel_pytree
 
 import bregjax as bj
+from bregjax.families import FAMILIES as NAMED
 from bregjax.families._cluster_samples import sample_clusters
 from bregjax.families._samplers import normal_rows, sample_rows
 
@@ -76,6 +77,10 @@ def test_means_on_the_boundary_draw_their_only_values(rng):
     assert np.all(counts[:, 0] == 0)
     coins = sample_rows(bj.Bernoulli(dim=2), np.array([np.inf, -np.inf]), 50, rng)
     np.testing.assert_array_equal(coins, np.tile([1.0, 0.0], (50, 1)))
+
+
+def test_every_family_that_has_a_name_has_a_sampler():
+    assert {type(FAMILIES[name].make()) for name in BUILT_IN} == set(NAMED.values())
 
 
 def test_families_of_one_s_own_are_refused(rng):

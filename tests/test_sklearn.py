@@ -208,6 +208,9 @@ def test_tags_go_by_the_family():
     assert tags(bj.Gamma()).positive_only
     assert not tags("laplace").positive_only
     assert not tags("ising").allow_nan
+    assert not tags(bj.Gaussian(dim=3)).positive_only
+    own = bj.ExponentialFamily(lambda t: jnp.sum(t**2), lambda x: x, jnp.zeros(3))
+    assert not tags(own).positive_only
     assert tags("categorical").string
     assert not tags(SquaredNorm()).allow_nan
     assert tags(SquaredNorm()).sparse

@@ -16,6 +16,7 @@ from bregjax._geometry import Geometry
 from bregjax._inputs import place
 from bregjax._typing import TableLike
 from bregjax.families import Family
+from bregjax.families._vector_family import VectorFamily
 
 __all__ = [
     "checked_rows",
@@ -25,10 +26,6 @@ __all__ = [
     "rows_at",
     "takes_missing",
 ]
-
-
-# A row of numbers that families of positive columns refuse, and others take.
-_NOT_POSITIVE = ((-1.0, 0.0),)
 
 
 def known_geometry(family: FamilyLike | None) -> Geometry | None:
@@ -102,31 +99,31 @@ def checked_rows(
         ensure_all_finite="allow-nan" if takes_missing(geometry) else True,
         ensure_min_samples=least,
     )
-    if geometry is not None and is_positive(geometry):
+    if geometry is not None and not by_column and is_positive(geometry):
         _check_positive(array, geometry)
     # A frame brings the names of its columns, which explanations show.
     return x if reset and named and isinstance(array, np.ndarray) else array
 
 
 def is_positive(geometry: Geometry) -> bool:
-    """Whether a family takes no negative numbers."""
-    try:
-        geometry.for_data(_NOT_POSITIVE).check_support(_NOT_POSITIVE)
-    except ValueError:
-        return True
-    return False
+    """Whether a built-in family takes no negative numbers."""
+    if not isinstance(geometry, VectorFamily):
+        return False
+    allowed, _, _ = geometry.support(np.full((1, 1), -1.0))
+    return not allowed.all()
 
 
 def _check_positive(array: Any, geometry: Geometry) -> None:
     """Raise ValueError at the first negative number, in scikit-learn's words."""
-    values = array.data if hasattr(array, "tocsr") else array
-    if values.dtype == object or not np.any(values < 0):
+    sparse = hasattr(array, "tocsr")
+    if not np.any((array.data if sparse else array) < 0):
         return
-    where = np.argwhere(array.toarray() < 0 if hasattr(array, "tocsr") else array < 0)
-    row, column = map(int, where[0])
+    where = np.argwhere((array.toarray() if sparse else array) < 0)[0]
+    row, column = map(int, where)
     raise ValueError(
         f"Negative values in data passed to `X`: {array[row, column]} at "
-        f"{place((row, column))}, which {type(geometry).__name__} does not take."
+        f"{place((row, column))}, which {type(geometry).__name__} does not take. Drop "
+        "such rows, or take another family."
     )
 
 
