@@ -21,6 +21,8 @@ from bregjax._explain import explain as explain
 from bregjax._explain import explain_clusters as explain_clusters
 from bregjax._features import dendrogram_features as dendrogram_features
 from bregjax._features import soft_assignments as soft_assignments
+from bregjax._multiscale import MultiscaleSupport as MultiscaleSupport
+from bregjax._multiscale import multiscale_support as multiscale_support
 from bregjax._num_clusters import choose_num_clusters as choose_num_clusters
 from bregjax._problem import Problem as Problem
 from bregjax._result import Result as Result

@@ -1,8 +1,10 @@
 """How well the data support each cluster of a tree: resampled columns or points."""
 
+import copy
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator
-from typing import Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -19,13 +21,20 @@ from bregjax._evaluation import (
 from bregjax._problem import Problem, check_problem, unchecked
 from bregjax._progress import progress_shown
 from bregjax._sparse_rows import SparseRows
-from bregjax._typing import Array, ArrayLike, DataLike
+from bregjax._typing import Array, ArrayLike, DataLike, PyTree
 from bregjax.hierarchy import Dendrogram, agglomerate
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy._steps import merge_costs
 from bregjax.hierarchy._tree_costs import children_of
 
-__all__ = ["Resampled", "support_values"]
+__all__ = [
+    "Reference",
+    "Resampled",
+    "occurrences",
+    "of_columns",
+    "reference_of",
+    "support_values",
+]
 
 Resampled = Literal["columns", "points"]
 
@@ -81,11 +90,39 @@ def support_values(
     References:
         Suzuki, Shimodaira (2006), Pvclust; Rubin (1981), The Bayesian bootstrap.
     """
+    problem, reference = reference_of(problem, tree, resampled, num_replicates, key)
+    draw = _with_columns if resampled == "columns" else _with_weights
+    keys = jax.random.split(as_key(key), num_replicates)
+    alike = np.zeros(num_replicates, int)
+    found = occurrences(problem, reference, draw, keys, alike, progress=progress)
+    return found[:, 0] / num_replicates
+
+
+class Reference(NamedTuple):
+    """The clusters that are looked for, by codes of their leaves.
+
+    Attributes:
+        codes: Of clusters, `[t]`.
+        leaf_codes: Random numbers of the leaves, `[m]`; a cluster has their sum.
+    """
+
+    codes: np.ndarray
+    leaf_codes: np.ndarray
+
+
+def reference_of(
+    problem: Problem,
+    tree: Dendrogram | DataLike,
+    resampled: Resampled,
+    num_replicates: int,
+    key: ArrayLike,
+) -> tuple[Problem, Reference]:
+    """The problem and the clusters of a tree, checked; see `support_values`."""
     problem = check_problem(problem)
     m = problem.num_points
     children = children_of(tree, m)
     if not is_concrete((problem, children, key)):
-        raise TypeError("`support_values` loops on the host: call it outside jit.")
+        raise TypeError("Support loops on the host: call it outside jit.")
     if resampled not in get_args(Resampled):
         raise ValueError(
             f"`resampled` must be one of {list(get_args(Resampled))}; got "
@@ -93,53 +130,76 @@ def support_values(
         )
     if num_replicates < 1:
         raise ValueError(f"`num_replicates` must be positive; got {num_replicates}.")
-    if not len(children):
-        return np.zeros(0)
     codes = _leaf_codes(m)
-    reference = _cluster_codes(np.asarray(children)[None], codes)[0]
-    found = np.zeros(len(reference))
+    own = _cluster_codes(np.asarray(children)[None], codes)[0]
+    return problem, Reference(own, codes)
+
+
+def occurrences(
+    problem: Problem,
+    reference: Reference,
+    draw: Callable[[Problem, Any], Problem],
+    draws: PyTree,
+    groups: np.ndarray,
+    *,
+    progress: bool,
+) -> np.ndarray:
+    """How often each cluster occurs in trees of resampled problems, `[t, g]`.
+
+    Args:
+        problem: What is resampled.
+        reference: The clusters.
+        draw: From the problem and one of `draws` to another problem of as many rows.
+        draws: A pytree of arrays `[count, ...]`: keys, say.
+        groups: Of each draw the column of the result that it counts in, `[count]`.
+        progress: Whether to show a bar.
+    """
+    found = np.zeros((len(reference.codes), int(groups.max()) + 1))
+    if not len(found):
+        return found
     done = 0
     with (
         working(problem) as problem,
-        progress_shown(num_replicates, unit="tree", shown=progress) as report,
+        progress_shown(len(groups), unit="tree", shown=progress) as report,
     ):
         check_leaves(leaf_codes(problem), problem)
-        if resampled == "columns":
+        if draw is not _with_weights:
             _check_columns(problem)
-        draw = _with_columns if resampled == "columns" else _with_weights
-        for batch in _batches(problem, draw, as_key(key), num_replicates):
-            for one in _cluster_codes(batch, codes):
-                found += np.isin(reference, one)
-            done += len(batch)
+        for batch in _batches(problem, draw, draws, len(groups)):
+            for one in _cluster_codes(batch, reference.leaf_codes):
+                found[:, groups[done]] += np.isin(reference.codes, one)
+                done += 1
             if report:
                 report(done)
-    return found / num_replicates
+    return found
 
 
 def _batches(
-    problem: Problem, draw: Callable, key: Array, count: int
+    problem: Problem, draw: Callable, draws: PyTree, count: int
 ) -> Iterator[np.ndarray]:
     """Children of resampled trees, `[b, m − 1, 2]` at a time."""
     m = problem.num_points
-    keys = jax.random.split(key, count)
     by_one = isinstance(problem.x, SparseRows) or problem.family.cluster_model().solves
     if m > _MANY_POINTS or by_one:
-        for one in keys:
-            replicate = jax.tree.map(np.asarray, draw(problem, one))
+        for number in range(count):
+            own = jax.tree.map(lambda leaf, number=number: leaf[number], draws)
+            replicate = draw(problem, own)
+            replicate = jax.tree.map(np.asarray, replicate)
             yield np.asarray(_clustered(replicate, "auto"))[None]
         return
     size = int(np.clip(_BATCH_ENTRIES // m**2, 1, count))
     for start in range(0, count, size):
         # The last batch is filled up, so that it compiles nothing.
         chosen = np.minimum(np.arange(start, start + size), count - 1)
-        children = _drawn_together(problem, keys[chosen], draw)
+        together = jax.tree.map(lambda leaf, chosen=chosen: leaf[chosen], draws)
+        children = _drawn_together(problem, together, draw)
         yield np.asarray(children)[: count - start]
 
 
 @functools.partial(jax.jit, static_argnames="draw")
-def _drawn_together(problem: Problem, keys: Array, draw: Callable) -> Array:
-    one = lambda key: jnp.asarray(_clustered(draw(problem, key), "matrix"))
-    return jax.vmap(one)(keys)
+def _drawn_together(problem: Problem, draws: PyTree, draw: Callable) -> Array:
+    one = lambda drawn: jnp.asarray(_clustered(draw(problem, drawn), "matrix"))
+    return jax.vmap(one)(draws)
 
 
 def _clustered(problem: Problem, engine: str):
@@ -157,10 +217,10 @@ def _with_weights(problem: Problem, key: Array) -> Problem:
 
 def _with_columns(problem: Problem, key: Array) -> Problem:
     d = problem.x.shape[1]
-    return _of_columns(problem, jax.random.randint(key, (d,), 0, d))
+    return of_columns(problem, jax.random.randint(key, (d,), 0, d))
 
 
-def _of_columns(problem: Problem, columns: Array | np.ndarray) -> Problem:
+def of_columns(problem: Problem, columns: Array | np.ndarray) -> Problem:
     """The problem with these columns, and the smoothing's numbers that go with them."""
     d = problem.x.shape[1]
     along = lambda leaf: leaf if jnp.ndim(leaf) == 0 else jnp.asarray(leaf)[columns]
@@ -171,11 +231,23 @@ def _of_columns(problem: Problem, columns: Array | np.ndarray) -> Problem:
             f"drawn; got leaves of shapes {shapes}."
         )
     smoothing = jax.tree.map(along, problem.smoothing)
+    problem = unchecked(problem, family=_of_width(problem.family, len(columns)))
     if isinstance(problem.x, SparseRows):
         table = problem.x.take_columns(np.asarray(columns))
         return unchecked(problem, x=table, smoothing=smoothing)
     rows = jnp.asarray(problem.x)[:, columns]
     return unchecked(problem, x=rows, smoothing=smoothing)
+
+
+def _of_width(family: Any, count: int) -> Any:
+    """The family for so many columns; those that are drawn are treated alike."""
+    if getattr(family, "dim", None) in (None, count):
+        return family
+    if dataclasses.is_dataclass(family):
+        return dataclasses.replace(family, dim=count)  # pyright: ignore
+    other = copy.copy(family)
+    other.dim = count
+    return other
 
 
 def _check_columns(problem: Problem) -> None:
@@ -200,7 +272,7 @@ def _check_columns(problem: Problem) -> None:
     _, some = np.unique(problem.x, axis=0, return_index=True)
     some = some[:8]
     few = unchecked(problem, x=problem.x[some], weights=problem.weights[some])
-    same_column = [_of_columns(few, np.full(d, j)) for j in range(d)]
+    same_column = [of_columns(few, np.full(d, j)) for j in range(d)]
     by_column = np.mean([evaluate(_neighbour_costs, one) for one in same_column], 0)
     costs = evaluate(_neighbour_costs, few)
     slack = 1e-6 * np.max(costs, initial=0)

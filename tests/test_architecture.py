@@ -45,7 +45,7 @@ ROWS = [
         "_soft_trees",
         "_support",
     },
-    {"_tuning", "_check_table", "_num_clusters"},
+    {"_tuning", "_check_table", "_multiscale", "_num_clusters"},
     {"plotting", "datasets", "extend", "sklearn"},
     {"_cli", "__main__"},
 ]

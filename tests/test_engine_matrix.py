@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hostile_cases import leaves_of
+from scipy.cluster.hierarchy import linkage
 
+import bregjax as bj
 from bregjax.clusters import Moments, VarianceModel
 from bregjax.hierarchy._searches import found_children
 
@@ -57,3 +59,14 @@ def test_costs_of_all_pairs_in_any_units(dim, size, rng):
     # Squares of 1e-160 have three digits left.
     rtol = 1e-9 if size > 1e-100 else 0.1
     np.testing.assert_allclose(costs[off], expected[off], rtol=rtol)
+
+
+@pytest.mark.parametrize("engine", ["matrix", "recompute"])
+@pytest.mark.parametrize("m", [2, 16, 17, 33])
+def test_as_many_merges_as_there_are(engine, m, rng):
+    """Arrays of a size class are longer than the tree where m is not its size."""
+    x = rng.normal(size=(m, 2))
+    tree = bj.agglomerate(x, family="ward", engine=engine)
+    assert tree.children.shape == (m - 1, 2)
+    expected = linkage(x, "ward")[:, 2]
+    np.testing.assert_allclose(tree.heights("ward"), expected, rtol=1e-9)

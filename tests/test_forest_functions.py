@@ -195,7 +195,7 @@ def test_check_table_and_pictures():
     assert found == bj.check_table(problem, tree, num_clusters=TREES).findings
     ax = Figure().subplots()
     plot_dendrogram(forest, ax, labels=forest.cut(TREES), names=list("abcdefghi"))
-    [lines] = ax.collections
+    [lines] = (c for c in ax.collections if c.get_gid() == "branches")
     corners = np.array([path.vertices for path in lines.get_paths()])
     assert corners.shape == (M - TREES, 4, 2)
     # No bracket reaches over another tree.

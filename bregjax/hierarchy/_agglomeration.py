@@ -109,6 +109,9 @@ def agglomerate(
     Compilations go by size classes (eight an octave): other numbers of points in the
     same class compile nothing; nor does "numpy".
 
+    A finished tree can't take in new rows, which may change each merge: it has to be
+    made anew. `soft_assignments` places rows in its clusters.
+
     Warns where `x` looks like distances or correlations: it takes the data themselves;
     and where rows share no observed column, with their number.
 

@@ -100,7 +100,9 @@ def search_in_parts(
     except KeyboardInterrupt as stopped:
         raise Interrupted(children[:made], num_points) from stopped
     costs = _costs(model, leaves, children, np.int32(num_points))
-    return children, np.asarray(costs), float(_noise(model, leaves))
+    # The arrays are as long as the size class; rows past the last merge mean nothing.
+    noise = float(_noise(model, leaves))
+    return children[:last], np.asarray(costs)[:last], noise
 
 
 @functools.partial(jax.jit, static_argnames="engine")
