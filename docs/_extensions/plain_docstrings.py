@@ -26,7 +26,8 @@ PLACES = {
     for module in reversed(public_modules())
     for name in public_names(module)
 }
-OF_PYTREES = {"tree_flatten", "tree_flatten_with_keys", "tree_unflatten"}
+# Methods that pytrees and scikit-learn make.
+MADE = re.compile(r"tree_(un)?flatten\w*|set_\w+_request|get_metadata_routing")
 LITERAL = re.compile(r"^\s*(>>>|\.\.\. |- |\* |\d+\. )")
 
 
@@ -92,9 +93,9 @@ def process(
 
 
 def skip(_app: Sphinx, _what: str, name: str, obj: Any, *_others: Any) -> bool | None:
-    """Leave out what dataclasses and named tuples document by themselves."""
+    """Leave out what no one calls, or what documents itself."""
     text = getattr(obj, "__doc__", None) or ""
-    if text.startswith("Alias for field number") or name in OF_PYTREES:
+    if text.startswith("Alias for field number") or MADE.fullmatch(name):
         return True
     return None
 
