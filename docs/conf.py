@@ -46,7 +46,7 @@ extensions = [
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "jupyter_execute"]
 default_role = "name"
-smartquotes = False
+smartquotes_action = "D"  # quotes of options are those that one types
 add_module_names = False
 toc_object_entries = False
 
