@@ -1,7 +1,7 @@
 """Agglomerative clustering in one call."""
 
 import warnings
-from typing import Any, Literal, overload
+from typing import Any, Literal, SupportsIndex, overload
 
 from jax.sharding import Mesh
 
@@ -11,6 +11,8 @@ from bregjax._problem import Problem, SmoothingLike, check_problem
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import DataLike, TableLike
 from bregjax.families._layout import Missing
+from bregjax.hierarchy._constrained import agglomerate_constrained
+from bregjax.hierarchy._constraints import Constraints, constraints_of
 from bregjax.hierarchy._dendrogram import Dendrogram
 from bregjax.hierarchy._lookalikes import looks_like_distances
 from bregjax.hierarchy._overlap import shares_no_column
@@ -32,6 +34,10 @@ _AS_AUTO: Any = object()
 def agglomerate(
     problem: Problem,
     *,
+    connectivity: TableLike | None = None,
+    must_link: DataLike | None = None,
+    cannot_link: DataLike | None = None,
+    num_clusters: SupportsIndex | None = None,
     engine: str = "auto",
     progress: bool = False,
     mesh: Mesh | None = None,
@@ -43,6 +49,10 @@ def agglomerate(
 def agglomerate(
     problem: Problem,
     *,
+    connectivity: TableLike | None = None,
+    must_link: DataLike | None = None,
+    cannot_link: DataLike | None = None,
+    num_clusters: SupportsIndex | None = None,
     engine: str = "auto",
     progress: bool = False,
     mesh: Mesh | None = None,
@@ -58,6 +68,10 @@ def agglomerate(
     smoothing: SmoothingLike = "auto",
     weights: DataLike | None = None,
     missing: Missing = "auto",
+    connectivity: TableLike | None = None,
+    must_link: DataLike | None = None,
+    cannot_link: DataLike | None = None,
+    num_clusters: SupportsIndex | None = None,
     engine: str = "auto",
     progress: bool = False,
     mesh: Mesh | None = None,
@@ -73,6 +87,10 @@ def agglomerate(
     smoothing: SmoothingLike = "auto",
     weights: DataLike | None = None,
     missing: Missing = "auto",
+    connectivity: TableLike | None = None,
+    must_link: DataLike | None = None,
+    cannot_link: DataLike | None = None,
+    num_clusters: SupportsIndex | None = None,
     engine: str = "auto",
     progress: bool = False,
     mesh: Mesh | None = None,
@@ -87,6 +105,10 @@ def agglomerate(
     smoothing: SmoothingLike = _AS_AUTO,
     weights: DataLike | None = None,
     missing: Missing = "auto",
+    connectivity: TableLike | None = None,
+    must_link: DataLike | None = None,
+    cannot_link: DataLike | None = None,
+    num_clusters: SupportsIndex | None = None,
     engine: str = "auto",
     progress: bool = False,
     mesh: Mesh | None = None,
@@ -168,13 +190,25 @@ def agglomerate(
         Telgarsky and Dasgupta (2012), Algorithm 1 and Section 3.
     """
     problem = _problem(problem, family, smoothing, weights, missing)
+    constraints = constraints_of(
+        problem.num_points, connectivity, must_link, cannot_link, num_clusters
+    )
     if is_concrete(problem):
         for note in (looks_like_distances(problem), shares_no_column(problem)):
             if note:
                 warnings.warn(note, stacklevel=2)
-        tree, info = agglomerate_eagerly(problem, engine, mesh, progress=progress)
+        run = agglomerate_constrained if constraints.restrict else agglomerate_eagerly
+        tree, info = run(problem, engine, mesh, constraints, progress=progress)
         remember(tree, problem)
+        if num_clusters is not None and tree.num_trees > constraints.stop:
+            warnings.warn(_too_many(tree, constraints), stacklevel=2)
     else:
+        if constraints.restrict:
+            raise ValueError(
+                "`connectivity`, `must_link` and `cannot_link` must be None inside "
+                "jit, vmap or grad: their engines loop on the host. Call `agglomerate` "
+                "outside, and `replay` inside."
+            )
         if isinstance(problem.x, SparseRows):
             raise ValueError(
                 "`problem` must not be traced where its rows are sparse: their engine "
@@ -186,8 +220,22 @@ def agglomerate(
                 "`mesh` must be None inside jit, vmap or grad; got a mesh of "
                 f"{mesh.size} devices. Call `agglomerate` outside, and `replay` inside."
             )
-        tree, info = agglomerate_traced(problem, engine)
+        tree, info = agglomerate_traced(problem, engine, constraints)
     return (tree, info) if return_info else tree
+
+
+def _too_many(tree: Dendrogram, constraints: Constraints) -> str:
+    """Say why there are more clusters than were asked for."""
+    stuck = "no edge of `connectivity` joins"
+    if len(constraints.apart):
+        stuck = "`cannot_link` keeps apart"
+        if constraints.edges is not None:
+            stuck = "no edge of `connectivity` joins, or `cannot_link` keeps apart"
+    return (
+        f"`num_clusters` is {constraints.stop}, and {tree.num_trees} clusters are left "
+        f"that {stuck}: the tree is a forest of {tree.num_trees}. Add edges, or join "
+        "its trees by `tree.joined()`."
+    )
 
 
 def _problem(

@@ -22,8 +22,10 @@ from bregjax._problem import Problem
 from bregjax._progress import progress_shown
 from bregjax.clusters import HostModel
 from bregjax.clusters._host_model import rows_of
+from bregjax.hierarchy._constraints import Constraints
 from bregjax.hierarchy._dendrogram import Dendrogram
 from bregjax.hierarchy._engine_bounded import BoundedInfo, bounded, exhaustive
+from bregjax.hierarchy._engine_graph import GraphInfo
 from bregjax.hierarchy._engine_windowed import WindowedInfo, windowed
 from bregjax.hierarchy._engines import check_memory, engine_name
 from bregjax.hierarchy._host_costs import (
@@ -42,7 +44,13 @@ from bregjax.hierarchy._sparse.agglomeration import (
 )
 from bregjax.hierarchy._tree_costs import leaves_and_codes, replay, replay_costs
 
-__all__ = ["AgglomerationInfo", "agglomerate_eagerly", "agglomerate_traced"]
+__all__ = [
+    "AgglomerationInfo",
+    "agglomerate_eagerly",
+    "agglomerate_traced",
+    "check_room",
+    "ward_scale_of",
+]
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,7 @@ class AgglomerationInfo:
         engine: The engine that ran.
         windowed: What it did, if that was "windowed".
         bounded: What "numpy" did, or "matrix" where costs were solved for.
+        graph: What "graph" did.
 
     Examples:
         >>> import bregjax as bj
@@ -64,32 +73,44 @@ class AgglomerationInfo:
     engine: str
     windowed: WindowedInfo | None = None
     bounded: BoundedInfo | None = None
+    graph: GraphInfo | None = None
 
 
-def agglomerate_traced(problem: Problem, engine: str):
+def agglomerate_traced(problem: Problem, engine: str, constraints: Constraints):
     full = working_copy(problem)
     m = full.num_points
     name = _choose(engine, full, None, traced=True)
     model, leaves = build_leaves(full)
     children = found_children(search_model(model), leaves, jnp.int32(m), name)
     costs = replay_costs(model, leaves, children, m)
-    tree = Dendrogram(children, costs, full.weights, _ward_scale(full))
+    left = slice(m - constraints.stop)
+    tree = Dendrogram(children[left], costs[left], full.weights, ward_scale_of(full))
     return tree, AgglomerationInfo(name)
 
 
 def agglomerate_eagerly(
-    problem: Problem, engine: str, mesh: Mesh | None, *, progress: bool
+    problem: Problem,
+    engine: str,
+    mesh: Mesh | None,
+    constraints: Constraints,
+    *,
+    progress: bool,
 ):
+    """The tree of a problem of known values; a number of clusters to stop at counts.
+
+    The merges after those are left out: what is before does not depend on them.
+    """
     m = problem.num_points
+    left = slice(m - constraints.stop)
     if goes_sparsely(problem, engine, mesh):
         bar = progress_shown(m - 1, unit="merge", shown=progress)
         with bar as report, working(problem) as copy:
             found = agglomerate_sparse(copy, report)
         if found is not None:
-            children, costs = found
+            children, costs = (array[left] for array in found)
             check_costs(costs, children, problem)
             weights = np.asarray(problem.weights)
-            tree = Dendrogram(children, costs, weights, _ward_scale(problem))
+            tree = Dendrogram(children, costs, weights, ward_scale_of(problem))
             return tree, AgglomerationInfo("sparse")
         problem = for_other_engines(problem, engine)
     engine = _engine_for(mesh, engine)
@@ -112,10 +133,10 @@ def agglomerate_eagerly(
                     problem, full, name, report, mesh, host
                 )
         tree = Dendrogram(
-            np.asarray(children)[: m - 1],
-            np.asarray(costs)[: m - 1],
+            np.asarray(children)[left],
+            np.asarray(costs)[left],
             np.asarray(problem.weights),
-            _ward_scale(problem),
+            ward_scale_of(problem),
         )
         check_kinks(tree, problem)
     check_costs(tree.merge_costs, tree.children, problem)
@@ -199,9 +220,16 @@ def _engine_for(mesh: Mesh | None, engine: str) -> str:
 def _choose(
     engine: str, problem: Problem, host: HostModel | None, *, traced: bool = False
 ) -> str:
-    m = problem.num_points
     screened = problem.family.cluster_model().screened
+    m = problem.num_points
     name = engine_name(engine, m, host, screened=screened, traced=traced)
+    check_room(name, problem, host)
+    return name
+
+
+def check_room(name: str, problem: Problem, host: HostModel | None) -> None:
+    """Raise ValueError if an engine would not fit into memory."""
+    m = problem.num_points
     if host is None:
         model, leaves = jax.eval_shape(build_leaves, problem)
         state = sum(leaf.size for leaf in jax.tree.leaves(leaves)) // m
@@ -213,9 +241,8 @@ def _choose(
         state, pair = 2 * size + 3, 8 * size
     itemsize = jnp.result_type(float).itemsize
     check_memory(name, m, state, pair, itemsize, solves=host is not None)
-    return name
 
 
-def _ward_scale(problem: Problem):
+def ward_scale_of(problem: Problem):
     scale = problem.family.ward_scale
     return None if scale is None else float_array(scale)
