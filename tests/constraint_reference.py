@@ -38,7 +38,7 @@ def greedy(cost, rules):
         cost: Of two tuples of rows.
         rules: Who may merge.
     """
-    alive = {(i,): i for i in range(rules.m)}
+    alive: dict[tuple[int, ...], int] = {(i,): i for i in range(rules.m)}
     children, costs = [], []
     while len(alive) > rules.k:
         linking = rules.linking(alive)

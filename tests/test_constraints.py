@@ -1,6 +1,7 @@
 """Trees under constraints against one-at-a-time greedy, and scikit-learn's Ward."""
 
 import itertools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +47,7 @@ def reference_cost(family, problem):
     return cost_of(reference.FUNCTIONS[family], points, weights)
 
 
-def drawn(rng, m=M, *, edges=0.15, must=3, cannot=6):
+def drawn(rng, m=M, *, edges: Any = 0.15, must=3, cannot=6):
     """Random constraints that do not contradict each other."""
     pairs = np.array(list(itertools.combinations(range(m), 2)))
     graph = None if edges is None else pairs[rng.random(len(pairs)) < edges]
@@ -69,7 +70,7 @@ def test_it_is_greedy(family, with_graph, rng):
         edges, must, cannot = drawn(rng, edges=0.15 if with_graph else None)
         weights = rng.uniform(0.3, 3, M)
         problem = problem_of(family, rows(family, rng), weights)
-        links = {"must_link": must, "cannot_link": cannot, "connectivity": edges}
+        links: Any = {"must_link": must, "cannot_link": cannot, "connectivity": edges}
         tree, info = bj.agglomerate(problem, **links, return_info=True)
         assert info.engine == ("graph" if with_graph else "numpy")
         rules = Rules(M, edges, must, cannot)
@@ -141,7 +142,7 @@ def test_equal_rows_merge_along_edges(rng):
     """At no cost, where an edge joins them and nothing keeps them apart."""
     x = np.array([[1.0], [1], [4], [1], [1], [4], [4]])
     problem = bj.Problem(x, family="ward")
-    links = {"connectivity": "chain", "cannot_link": [[3, 4]]}
+    links: Any = {"connectivity": "chain", "cannot_link": [[3, 4]]}
     tree, info = bj.agglomerate(problem, **links, return_info=True)
     assert info.graph is not None
     assert info.graph.duplicates == 2
@@ -207,7 +208,7 @@ def test_other_costs(case, with_graph, rng):
     """Compared with the costs of all pairs of nodes that may merge."""
     problem = list(cases(rng))[case]
     edges, must, cannot = drawn(rng, edges=0.2 if with_graph else None)
-    links = {"must_link": must, "cannot_link": cannot, "connectivity": edges}
+    links: Any = {"must_link": must, "cannot_link": cannot, "connectivity": edges}
     tree, info = bj.agglomerate(problem, **links, return_info=True)
     assert info.engine in ("graph", "numpy", "matrix")
     assert bj.certify(problem, tree, **links).holds(1e-7)
@@ -257,7 +258,7 @@ def test_stopping_early_inside_jit(rng):
 
 def test_stopping_early_with_links(rng):
     x = rng.normal(size=(12, 2))
-    links = {"must_link": [[0, 7], [3, 4]], "cannot_link": [[0, 1], [1, 2]]}
+    links: Any = {"must_link": [[0, 7], [3, 4]], "cannot_link": [[0, 1], [1, 2]]}
     for graph in (None, np.ones((12, 12), bool)):
         problem = bj.Problem(x, family="ward")
         tree = bj.agglomerate(problem, **links, connectivity=graph, num_clusters=4)
@@ -317,7 +318,7 @@ def test_links_merge_before_all_else():
     assert tree.num_trees == 1
 
 
-ERRORS = {
+ERRORS: dict[str, Any] = {
     "word": ({"connectivity": "ring"}, "got the word 'ring'"),
     "shape": ({"connectivity": np.ones((3, 3), bool)}, "`connectivity` must be"),
     "sparse shape": (

@@ -126,8 +126,14 @@ def agglomerate(
     Compilations go by size classes (eight an octave): other numbers of points in the
     same class compile nothing; nor does "numpy".
 
+    Under constraints every merge is the cheapest of those that are allowed at its time.
+    Ties go to the pair with the smallest rows: of the cluster that has the smaller
+    one, then of the other; equal rows that may merge come before all but links. The
+    work is done on the CPU, in float64; sparse rows are made dense, if they fit.
+
     Warns where `x` looks like distances or correlations: it takes the data themselves;
-    and where rows share no observed column, with their number.
+    where rows share no observed column, with their number; and where more than
+    `num_clusters` are left, which nothing may join.
 
     Args:
         problem: Data, family, smoothing and weights: a `Problem`. Or, for one line, the
@@ -137,6 +143,20 @@ def agglomerate(
         smoothing: Of data that are no `Problem`; "auto" by default.
         weights: Of data that are no `Problem`.
         missing: Of data that are no `Problem`.
+        connectivity: Which clusters may merge: those that an edge joins. The word
+            "chain" joins each row with the next one, for segments of a series; pairs of
+            row numbers, `[e, 2]`; or a matrix `[m, m]`, sparse or of booleans, as
+            scikit-learn's `kneighbors_graph` and `grid_to_graph` make it. Entries that
+            are not 0 count, whatever their size (so take no distances, which are 0
+            between equal rows); an edge goes both ways though only one is given; the
+            diagonal says nothing. All may merge if None.
+        must_link: Pairs of rows, `[p, 2]`, that share a cluster. Rows that links join,
+            one by way of others too, merge before all else and wherever they are in a
+            graph: each such group by itself, whichever of its clusters cost least, and
+            of all groups the cheapest merge next.
+        cannot_link: Pairs of rows, `[q, 2]`, that never share a cluster.
+        num_clusters: Stop at so many clusters. What is left out are merges that would
+            come later; so cuts of the whole tree say as much.
         engine: "numpy" keeps a matrix of lower bounds and compiles nothing: of a few
             hundred points the tree is there before another engine is compiled, and
             "auto" takes it where that is so (by the sizes alone; at most 1,000 points;
@@ -146,7 +166,9 @@ def agglomerate(
             invert so often that this does not pay, and there is room, goes on as
             "matrix" does; "matrix" keeps all costs, O(m²) memory, and works inside
             `jit` too; "recompute" keeps none, O(m³) time; "sparse" goes through the
-            entries that are not 0, on the host, and keeps m²/2 costs; "auto" chooses.
+            entries that are not 0, on the host, and keeps m²/2 costs; "graph" is that
+            of `connectivity`, on the host: time and memory go with the edges, not with
+            m²; "auto" chooses.
             All are exact; where costs tie, see the engine.
             Where costs are solved for (a ψ of your own, Ising) "matrix" keeps lower
             bounds and solves for what may come next; "windowed" needs a ψ that is a sum
@@ -155,8 +177,8 @@ def agglomerate(
             to within eps · w |ψ*|: merges that are cheaper than that, as of
             near-duplicates far from the origin, come in any order among themselves.
             Outside costs so small are compared again, by "windowed".
-        progress: Show a bar of the merges made ("windowed", and where costs are solved
-            for; needs tqdm).
+        progress: Show a bar of the merges made ("windowed", under constraints, and
+            where costs are solved for; needs tqdm).
         mesh: Devices to share the work and the memory of "windowed", which a mesh
             implies: clusters are dealt out to all devices of it, blocks of rows go to
             all, and each compares them with its own. For several hosts call the same
@@ -165,14 +187,18 @@ def agglomerate(
         return_info: Return also how the tree was found.
 
     Returns:
-        The tree, with its merge costs in nats (never negative; they may invert); with
-        `return_info` a pair of it and an `AgglomerationInfo`.
+        The tree, with its merge costs in nats (never negative; they may invert, under
+        constraints those of Ward's method too). A forest, with fewer merges, where it
+        stopped early, a graph has several parts, or links keep clusters apart: nothing
+        joins these (scikit-learn would add edges), unless `Dendrogram.joined` does.
+        With `return_info` a pair of it and an `AgglomerationInfo`.
 
     Raises:
         ValueError: If data, weights or sizes are unfit, naming row, value and remedy;
             if a leaf has no finite cost, naming the smoothing that helps; if the
             engine's memory would not fit, or it or a mesh is asked for inside a
-            transformation.
+            transformation; if constraints are unfit, contradict each other, are given
+            inside a transformation or beside an engine that knows none.
         ImportError: If `progress` is asked for without tqdm.
         TypeError: If `family` or `smoothing` is of no kind known here, or given beside
             a problem.
@@ -185,6 +211,10 @@ def agglomerate(
         [0.25 6.75]
         >>> print(agglomerate([[0.0], [1.0], [5.0]], family="ward").merge_costs)
         [0.25 6.75]
+        >>> series = [[1.0], [1.2], [9.0], [9.1], [1.1], [1.0]]
+        >>> tree = agglomerate(series, family="ward", connectivity="chain")
+        >>> print(tree.cut(3))
+        [0 0 1 1 2 2]
 
     References:
         Telgarsky and Dasgupta (2012), Algorithm 1 and Section 3.

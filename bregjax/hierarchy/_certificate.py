@@ -109,6 +109,11 @@ def certify(
     (compared with one that merges neighbours; scaled costs, which have no such sum, by
     those recomputed).
 
+    Under constraints, and of a forest, only pairs that may merge while both live count,
+    and all of them are compared by their costs. Clusters of different groups of links
+    do not compete before all links are merged. Whether a forest could go on is not
+    asked: it may have stopped early.
+
     Time: m² bounds, and O(m) costs if the tree is right or nearly; of a sample of s
     nodes s m / 2 costs. Memory: O(m n). Of sparse rows the costs of all pairs that
     coexist, sample or not, as the engine computes them.
@@ -178,9 +183,16 @@ def certify(
         lives = lives_of(children, costs, m)
         pairs = pairs_of(nodes, children, lives, rows, exact=sample is not None)
         rounding = _ROUNDING.get(size, _ROUNDING[4])
-        *worst, compared = _worst(pairs, lives, rounding)
-    num_pairs = compared if some else _num_pairs(lives, rows)
-    return Certificate(*worst, num_pairs, sum_of_costs, cost_of_all, rounding)
+        excess, relative, pair, compared = _worst(pairs, lives, rounding)
+    return Certificate(
+        excess,
+        relative,
+        pair,
+        num_pairs=compared if some else _num_pairs(lives, rows),
+        sum_of_costs=sum_of_costs,
+        cost_of_all=cost_of_all,
+        rounding=rounding,
+    )
 
 
 def _sampled(count: int, sample: SupportsIndex | None, key: ArrayLike) -> np.ndarray:

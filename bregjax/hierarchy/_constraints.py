@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from bregjax._checks import check_count, is_concrete
 from bregjax._inputs import number_array
@@ -120,12 +118,15 @@ def _edges_of(connectivity: Any, num_points: int) -> np.ndarray:
             "jit, vmap and grad."
         )
     if hasattr(connectivity, "tocoo"):
-        return _edges_of_matrix(connectivity.tocoo(), num_points)
+        table = connectivity.tocoo()
+        _check_square(table.shape, num_points)
+        return _edges_at(table.row, table.col, table.data)
     array = number_array(connectivity, "connectivity")
     # Of two rows, pairs and a matrix of numbers have one shape; both say the same.
     is_matrix = array.shape == (num_points, num_points)
     if is_matrix and (array.dtype == bool or array.shape[1] != 2):
-        return _edges_of_matrix(coo_array(array), num_points)
+        row, column = np.nonzero(array)
+        return _edges_at(row, column, array[row, column])
     if array.ndim == 2 and array.shape[1] != 2:
         raise ValueError(
             f"`connectivity` must be {_KINDS}; got an array of shape {array.shape} for "
@@ -134,15 +135,17 @@ def _edges_of(connectivity: Any, num_points: int) -> np.ndarray:
     return _pairs(_rows_of("connectivity", array, num_points))
 
 
-def _edges_of_matrix(matrix: Any, num_points: int) -> np.ndarray:
-    if matrix.shape != (num_points, num_points):
+def _check_square(shape: tuple[int, ...], num_points: int) -> None:
+    if tuple(shape) != (num_points, num_points):
         raise ValueError(
             f"`connectivity` must have shape [{num_points}, {num_points}], a row and a "
-            f"column for each row of the data; got {list(matrix.shape)}. Make the "
-            "graph of the rows that are clustered."
+            f"column for each row of the data; got {list(shape)}. Make the graph of "
+            "the rows that are clustered."
         )
-    row, column = np.asarray(matrix.row), np.asarray(matrix.col)
-    values = np.asarray(matrix.data)
+
+
+def _edges_at(row: np.ndarray, column: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The edges of a matrix, from its entries."""
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         bad = int(np.argmin(np.isfinite(values)))
         raise ValueError(
@@ -163,7 +166,7 @@ def _rows_of(name: str, pairs: DataLike | None, num_points: int) -> np.ndarray:
             "vmap and grad."
         )
     if isinstance(pairs, set | frozenset):
-        pairs = sorted(pairs)  # pyright: ignore[reportArgumentType]
+        pairs = sorted(pairs)
     array = number_array(pairs, name)
     if array.size == 0:
         return np.zeros((0, 2), int)
@@ -204,11 +207,18 @@ def _pairs(pairs: np.ndarray) -> np.ndarray:
 
 def _components(pairs: np.ndarray, num_points: int) -> np.ndarray:
     """The component of each row, numbered by its smallest row, `[m]`."""
-    there = np.ones(len(pairs), np.int8)
-    graph = coo_array((there, pairs.T), shape=(num_points, num_points))
-    _, label = connected_components(graph, directed=False)
-    _, first, label = np.unique(label, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[label]
+    head = list(range(num_points))
+
+    def top(row: int) -> int:
+        while head[row] != row:
+            head[row] = row = head[head[row]]
+        return row
+
+    for a, b in pairs.tolist():
+        a, b = top(a), top(b)
+        head[max(a, b)] = min(a, b)
+    # A head is the smallest row of its component.
+    return np.unique([top(row) for row in range(num_points)], return_inverse=True)[1]
 
 
 def _check_apart(apart: np.ndarray, must: np.ndarray, group: np.ndarray) -> None:

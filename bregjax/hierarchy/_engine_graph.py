@@ -151,11 +151,10 @@ class _Run:
         step = max(_FIRST // self._store.numbers, 1)
         for start in range(0, len(edges), step):
             some = edges[start : start + step]
-            pairs = some.tolist()
             nodes = self._store.of_nodes
             costs, places = self._evaluate(nodes(some[:, 0]), nodes(some[:, 1]))
-            for pair, cost, place in zip(pairs, costs, places, strict=True):
-                self._costs.append(self._note(*pair, cost, place))
+            for (a, b), cost, place in zip(some.tolist(), costs, places, strict=True):
+                self._costs.append(self._note(a, b, cost, place))
         heapq.heapify(self._costs)
         self.info.first_costs = len(edges)
 
