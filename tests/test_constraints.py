@@ -188,25 +188,27 @@ def mixed(rng, m):
     return table
 
 
-def cases(rng):
-    """Problems whose costs are solved for, have missing cells, or are scaled."""
+def other_problem(name, rng):
+    """A problem with solved or scaled costs, missing cells or sparse rows."""
     counts = rng.poisson(2.0, (M, 2)) + 1 + rng.gamma(1.0, size=(M, 2))
-    yield bj.Problem(counts, family=own_family())
-    yield bj.Problem(mixed(rng, M), family="auto")
-    yield bj.Problem(mixed(rng, M), family="auto", missing="scaled")
+    if name == "own":
+        return bj.Problem(counts, family=own_family())
+    if name in ("observed", "scaled"):
+        return bj.Problem(mixed(rng, M), family="auto", missing=name)
     sphere = rng.normal(size=(M, 3))
     sphere = sphere / np.linalg.norm(sphere, axis=1, keepdims=True)
-    yield bj.Problem(sphere, family="von_mises_fisher")
+    if name == "sphere":
+        return bj.Problem(sphere, family="von_mises_fisher")
     sparse = scipy.sparse.csr_array(rng.poisson(0.7, (M, 6)) + np.eye(M, 6))
-    yield bj.Problem(sparse, family="poisson")
+    return bj.Problem(sparse, family="poisson")
 
 
 @pytest.mark.filterwarnings("ignore:`x` lacks")
 @pytest.mark.parametrize("with_graph", [True, False])
-@pytest.mark.parametrize("case", range(5))
+@pytest.mark.parametrize("case", ["own", "observed", "scaled", "sphere", "sparse"])
 def test_other_costs(case, with_graph, rng):
     """Compared with the costs of all pairs of nodes that may merge."""
-    problem = list(cases(rng))[case]
+    problem = other_problem(case, rng)
     edges, must, cannot = drawn(rng, edges=0.2 if with_graph else None)
     links: Any = {"must_link": must, "cannot_link": cannot, "connectivity": edges}
     tree, info = bj.agglomerate(problem, **links, return_info=True)
