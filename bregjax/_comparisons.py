@@ -123,7 +123,8 @@ class Explanation:
         node: Its number.
         merge: Both parts compared, whose costs add up to that of the merge; None for a
             leaf.
-        against_rest: The node compared with all other rows; None for the root.
+        against_rest: The node compared with all other rows; None where there is
+            none.
 
     Examples:
         >>> import bregjax as bj

@@ -145,7 +145,8 @@ before = {n: getattr(jax.config, n) for n in settings}
 import bregjax
 after = {n: getattr(jax.config, n) for n in settings}
 print([n for n in settings if before[n] is not after[n] and before[n] != after[n]])
-heavy = ["matplotlib", "sklearn", "tqdm", "pandas", "scipy.io", "scipy.sparse"]
+heavy = ["matplotlib", "sklearn", "tqdm", "pandas", "networkx", "scipy.io"]
+heavy += ["scipy.sparse"]
 print([n for n in heavy if n in sys.modules])
 """
 

@@ -1,5 +1,7 @@
 """Small trees for the tests, and the leaves under their nodes."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -9,11 +11,20 @@ from bregjax.hierarchy import Dendrogram
 from bregjax.smoothing._maps import Blur
 
 
-def tree_of(children, costs=None, **fields):
-    """Unit weights; costs 0 unless given."""
+def tree_of(children, costs=None, *, num_leaves=None, **fields):
+    """Unit weights; costs 0 unless given; a forest if there are more leaves."""
     children = np.asarray(children, dtype=np.int32).reshape(-1, 2)
     costs = np.zeros(len(children)) if costs is None else np.asarray(costs, dtype=float)
-    return Dendrogram(children, costs, np.ones(len(children) + 1), **fields)
+    weights = np.ones(len(children) + 1 if num_leaves is None else num_leaves)
+    return Dendrogram(children, costs, weights, **fields)
+
+
+def stopped(tree, num_trees):
+    """The forest that a tree is before its last merges."""
+    count = tree.num_leaves - num_trees
+    return dataclasses.replace(
+        tree, children=tree.children[:count], merge_costs=tree.merge_costs[:count]
+    )
 
 
 def chain(num_leaves):
@@ -22,6 +33,12 @@ def chain(num_leaves):
     children = np.stack([merge + 1, num_leaves + merge - 1], axis=1)
     children[0] = [0, 1]
     return tree_of(children, merge + 1.0)
+
+
+def balanced(num_leaves):
+    """Neighbours merge, then neighbouring pairs, …; a power of 2 leaves."""
+    children = np.arange(2 * num_leaves - 2).reshape(-1, 2)
+    return tree_of(children, np.arange(num_leaves - 1) + 1.0)
 
 
 def random_tree(rng, num_leaves):

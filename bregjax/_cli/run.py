@@ -21,8 +21,8 @@ from bregjax._sparse_rows import sparse_rows
 from bregjax.families import choose_families, named_family
 from bregjax.families._layout import Missing
 from bregjax.hierarchy import Dendrogram, agglomerate
-from bregjax.hierarchy._export import newick_names
 from bregjax.hierarchy._lookalikes import lookalike
+from bregjax.hierarchy._newick import newick_names
 from bregjax.metrics import dendrogram_purity
 
 __all__ = ["Outcome", "Request", "check_request", "cluster_table", "notes_on"]

@@ -123,11 +123,12 @@ def _sizable(
     nodes = xp.arange(len(parent))
     large = size[children] >= least  # [t, 2]
     splits = large.all(axis=1)[::-1].astype(np.int32)
-    at_first = xp.sum((parent == nodes) & (size >= least))
-    before = at_first + xp.cumsum(splits) - splits
+    at_first = xp.sum((parent == nodes) & (size >= least), dtype=np.int32)
+    before = at_first + xp.cumsum(splits, dtype=np.int32) - splits
     if is_concrete(children):
         _check_sizable(count, least, int(at_first), int(splits.sum()), int(size.max()))
-    undone = xp.sum(before < count)
+    most = at_first + xp.sum(splits, dtype=np.int32)
+    undone = xp.sum(before < xp.minimum(count, most))
     small = xp.concatenate([xp.ones(num_leaves, bool), ~large.any(axis=1)])
     whole = (nodes < len(parent) - undone) | small
     node = _walk.roots_below(parent, whole, num_leaves)

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from bregjax._pytree import in_words, register_pytree
-from bregjax._typing import Array, ArrayLike
+from bregjax._typing import Array, DataLike
 from bregjax.hierarchy import _export, _walk
 from bregjax.hierarchy._newick import parse_newick
 from bregjax.hierarchy._tree_cuts import TreeCuts
@@ -79,7 +79,7 @@ class Dendrogram(TreeCuts, TreeExports):
         )
 
     @classmethod
-    def from_linkage(cls, z: Any, *, weights: ArrayLike | None = None) -> Self:
+    def from_linkage(cls, z: Any, *, weights: DataLike | None = None) -> Self:
         """Take over a SciPy linkage matrix, its heights as merge costs.
 
         Children keep their order, so `leaf_order` follows a matrix that SciPy ordered
@@ -98,7 +98,7 @@ class Dendrogram(TreeCuts, TreeExports):
 
     @classmethod
     def from_hclust(
-        cls, merge: Any, height: Any, *, weights: ArrayLike | None = None
+        cls, merge: Any, height: Any, *, weights: DataLike | None = None
     ) -> Self:
         """Take over what R's `hclust` returns, its heights as merge costs.
 
@@ -201,7 +201,7 @@ class Dendrogram(TreeCuts, TreeExports):
             return self
         roots, m = self.roots, self.num_leaves
         xp = _walk.namespace(children, costs, roots)
-        unions = xp.arange(m + self.num_merges, 2 * m - 2)
+        unions = xp.arange(m + self.num_merges, 2 * m - 2, dtype=np.int32)
         before = xp.concatenate([xp.asarray(roots)[:1], unions])
         pairs = xp.sort(xp.stack([before, xp.asarray(roots)[1:]], axis=1), axis=1)
         added = xp.full(len(roots) - 1, cost, dtype=costs.dtype)

@@ -9,7 +9,7 @@ import numpy as np
 
 from bregjax.hierarchy import _walk
 
-__all__ = ["newick", "parse_newick"]
+__all__ = ["newick", "newick_names", "parse_newick"]
 
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9.+-]+")
 # A quoted name, a comment, a sign, a name or number without quotes; blanks between.
@@ -230,9 +230,10 @@ def _heights(parsed: _Parsed) -> list[float]:
             f"{len(below)} have none, the first that of "
             f"node {parsed.names[missing[0]]!r}. Write 0 where one is 0."
         )
+    known = [1.0 if length is None else length for length in lengths]
     heights: list[float] = []
     for parts in parsed.parts:
-        ways = [heights[part] + (1.0 if missing else lengths[part]) for part in parts]
+        ways = [heights[part] + known[part] for part in parts]
         heights.append(max(ways, default=0.0))
     return heights
 

@@ -115,7 +115,11 @@ def _solved_costs(
 
 
 def children_of(
-    tree: Dendrogram | DataLike, num_points: int, *, whole_for: str | None = None
+    tree: Dendrogram | DataLike,
+    num_points: int,
+    *,
+    whole_for: str | None = None,
+    remedy: str = "",
 ) -> Array | np.ndarray:
     """The children of a dendrogram, `[t, 2]`, or children given as such, `[m − 1, 2]`.
 
@@ -125,23 +129,21 @@ def children_of(
         tree: A dendrogram or children.
         num_points: m.
         whole_for: The function that takes no forests, if it takes none.
+        remedy: What to do with one, a sentence.
 
     Raises:
         ValueError: Unless they are the merges of a tree over so many rows, or of a
             forest, where there may be one.
     """
     children = tree.children if isinstance(tree, Dendrogram) else tree
-    is_forest = (
-        isinstance(tree, Dendrogram)
-        and np.ndim(children) == 2
-        and tree.num_trees > 1
-        and tree.num_leaves == num_points
-    )
+    num_trees = 1
+    if isinstance(tree, Dendrogram) and tree.num_leaves == num_points:
+        num_trees = tree.num_trees if np.ndim(children) == 2 else 1
+    is_forest = num_trees > 1
     if is_forest and whole_for is not None:
         raise ValueError(
-            f"`{whole_for}` takes one tree; `tree` is a forest of {tree.num_trees} "
-            f"trees over {num_points} leaves. Join them first: tree.joined(cost=…), in "
-            "the order of their smallest leaves."
+            f"`{whole_for}` takes one tree; `tree` is a forest of {num_trees} "
+            f"trees over {num_points} leaves. {remedy}"
         )
     if not is_forest and np.shape(children) != (num_points - 1, 2):
         hint = {

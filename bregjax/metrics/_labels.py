@@ -1,15 +1,17 @@
 """How well two sets of flat clusters agree."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bregjax._typing import DataLike
+from bregjax._typing import Array
 from bregjax.metrics._codes import codes_of
 
 __all__ = ["adjusted_rand", "fowlkes_mallows"]
+
+Labels = Sequence[Hashable] | np.ndarray | Array
 
 
 class _PairCounts(NamedTuple):
@@ -28,7 +30,7 @@ class _PairCounts(NamedTuple):
     every: int
 
 
-def adjusted_rand(labels_a: DataLike, labels_b: DataLike) -> Any:
+def adjusted_rand(labels_a: Labels, labels_b: Labels) -> Any:
     """Adjusted Rand index: how far two sets of flat clusters agree beyond chance.
 
         (n_ab − n_a n_b / n) / ((n_a + n_b)/2 − n_a n_b / n)
@@ -66,7 +68,7 @@ def adjusted_rand(labels_a: DataLike, labels_b: DataLike) -> Any:
     return _of_columns(_adjusted_rand, labels_a, labels_b)
 
 
-def fowlkes_mallows(labels_a: DataLike, labels_b: DataLike) -> Any:
+def fowlkes_mallows(labels_a: Labels, labels_b: Labels) -> Any:
     """Fowlkes–Mallows index of two sets of flat clusters: n_ab / √(n_a n_b).
 
     Of the cuts of two trees, `fowlkes_mallows(a.cut(ks), b.cut(ks))` against ks, it is
@@ -107,7 +109,7 @@ def _fowlkes_mallows(counts: _PairCounts) -> float:
 
 
 def _of_columns(
-    index: Callable[[_PairCounts], float], labels_a: DataLike, labels_b: DataLike
+    index: Callable[[_PairCounts], float], labels_a: Labels, labels_b: Labels
 ) -> Any:
     """The index of each pair of columns."""
     a, is_flat_a = _columns("labels_a", labels_a)
@@ -129,7 +131,7 @@ def _of_columns(
     return found[0] if is_flat_a and is_flat_b else np.asarray(found)
 
 
-def _columns(name: str, labels: DataLike) -> tuple[list[Any], bool]:
+def _columns(name: str, labels: Labels) -> tuple[list[Any], bool]:
     """The columns of labels, and whether they are one set alone."""
     if not hasattr(labels, "__array__"):
         return [labels], True
@@ -147,8 +149,8 @@ def _pair_counts(a: list[int], b: list[int]) -> _PairCounts:
     """Count pairs of points by what they share."""
     codes_a, codes_b = np.asarray(a, np.int64), np.asarray(b, np.int64)
     joint = codes_a * (np.max(codes_b, initial=0) + 1) + codes_b
-    counts = [_pairs_within(codes) for codes in (joint, codes_a, codes_b)]
-    return _PairCounts(*counts, len(a) * (len(a) - 1) // 2)
+    both, first, second = map(_pairs_within, (joint, codes_a, codes_b))
+    return _PairCounts(both, first, second, len(a) * (len(a) - 1) // 2)
 
 
 def _pairs_within(codes: np.ndarray) -> int:

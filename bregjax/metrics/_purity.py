@@ -59,8 +59,10 @@ def dendrogram_purity(
     num_leaves = np.shape(children)[0] + 1
     if isinstance(tree, Dendrogram):
         num_leaves = tree.num_leaves
-    children = children_of(tree, num_leaves, whole_for="dendrogram_purity")
-    children = np.asarray(children)
+    remedy = "Join them, tree.joined(), in the order of their smallest leaves."
+    children = np.asarray(
+        children_of(tree, num_leaves, whole_for="dendrogram_purity", remedy=remedy)
+    )
     codes = codes_of("classes", classes, num_leaves)
     class_sizes = np.bincount(codes).tolist()
     num_pairs = sum(size * (size - 1) // 2 for size in class_sizes)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bregjax._checks import check_finite, float_array
-from bregjax._typing import ArrayLike, DataLike
+from bregjax._typing import DataLike
 from bregjax.hierarchy import Dendrogram, _walk
 from bregjax.hierarchy._dendrogram import Heights
 
@@ -112,7 +112,7 @@ def bakers_gamma(a: Dendrogram | DataLike, b: Dendrogram | DataLike) -> float:
 
 
 def cophenetic_correlation(
-    a: Dendrogram, b: Dendrogram | ArrayLike, *, heights: Heights = "cost"
+    a: Dendrogram, b: Dendrogram | DataLike, *, heights: Heights = "cost"
 ) -> float:
     """Pearson's correlation over all pairs of leaves of the heights at which they join.
 
