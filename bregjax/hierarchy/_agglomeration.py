@@ -128,8 +128,9 @@ def agglomerate(
 
     Under constraints every merge is the cheapest of those that are allowed at its time.
     Ties go to the pair with the smallest rows: of the cluster that has the smaller
-    one, then of the other; equal rows that may merge come before all but links. The
-    work is done on the CPU, in float64; sparse rows are made dense, if they fit.
+    one, then of the other; equal rows that may merge come before all but links, if no
+    pair of `cannot_link` names them. The work is done on the CPU, in float64; sparse
+    rows are made dense, if they fit.
 
     Warns where `x` looks like distances or correlations: it takes the data themselves;
     where rows share no observed column, with their number; and where more than

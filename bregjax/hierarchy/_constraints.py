@@ -207,6 +207,8 @@ def _pairs(pairs: np.ndarray) -> np.ndarray:
 
 def _components(pairs: np.ndarray, num_points: int) -> np.ndarray:
     """The component of each row, numbered by its smallest row, `[m]`."""
+    if not len(pairs):
+        return np.arange(num_points)
     head = list(range(num_points))
 
     def top(row: int) -> int:
