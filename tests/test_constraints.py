@@ -16,6 +16,7 @@ from sklearn.feature_extraction.image import grid_to_graph
 from sklearn.neighbors import kneighbors_graph
 
 import bregjax as bj
+from bregjax.hierarchy import _forest
 from bregjax.hierarchy._constraints import constraints_of
 
 M = 22
@@ -308,8 +309,13 @@ def test_graphs_in_any_form(rng):
     assert bj.agglomerate(x[:1], family="ward", connectivity="chain").num_trees == 1
 
 
-def test_links_merge_before_all_else():
-    """The worked example of `_forest`: the cheapest of all groups first."""
+@pytest.mark.parametrize("pairs", [0, 100])
+def test_links_merge_before_all_else(pairs, monkeypatch):
+    """The worked example of `_forest`: the cheapest of all groups first.
+
+    Groups are merged apart, or in one search.
+    """
+    monkeypatch.setattr(_forest, "_PAIRS", pairs)
     x = [[0.0], [5.0], [1.0], [9.0], [4.0]]
     tree = bj.agglomerate(x, family="ward", must_link=[[2, 0], [1, 3], [3, 4]])
     assert tree.children.tolist() == [[0, 2], [1, 4], [3, 6], [5, 7]]
@@ -375,6 +381,23 @@ def test_constraints_inside_jit_are_refused():
 
     with pytest.raises(ValueError, match="inside jit, vmap or grad"):
         jax.jit(tree)(jnp.ones((3, 1)))
+
+
+@pytest.mark.parametrize("family", ["ward", "gaussian"])
+def test_large_groups_are_merged_as_small_ones(family, monkeypatch, rng):
+    """Weights, ties of whole numbers and inversions; the same tree in either way."""
+    for shape in ((40, 2), (40, 1)):
+        x = np.round(rng.normal(size=shape) * 3) if shape[1] == 1 else None
+        x = rng.normal(size=shape) if x is None else x
+        problem = problem_of(family, x, rng.uniform(0.5, 2, 40))
+        must = np.stack([np.arange(36), (np.arange(36) * 7 + 5) % 4 + 36], axis=1)
+        trees = []
+        for pairs in (0, 2**19):
+            monkeypatch.setattr(_forest, "_PAIRS", pairs)
+            trees.append(bj.agglomerate(problem, must_link=must))
+        np.testing.assert_array_equal(trees[0].children, trees[1].children)
+        rules = Rules(40, None, must)
+        assert excess(reference_cost(family, problem), rules, trees[0]) < 1e-9
 
 
 def test_progress_counts_merges(capfd, rng):

@@ -7,6 +7,7 @@ left, whose numbers are 0 and 1 for the search; what it calls 2 is node 8.
 """
 
 import heapq
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,8 +18,13 @@ from bregjax._typing import PyTree
 from bregjax.clusters import HostModel
 from bregjax.clusters._host_model import rows_of
 from bregjax.hierarchy._engine_bounded import bounded
+from bregjax.hierarchy._engine_graph import along_edges
 
 __all__ = ["Forest"]
+
+# Up to so many pairs of linked rows, groups are merged in one search along edges, which
+# asks for the costs of many groups at once but holds a pair by some hundred bytes.
+_PAIRS = 2**19
 
 
 class Forest:
@@ -88,12 +94,41 @@ class Forest:
         """
         rows = np.argsort(group, kind="stable")
         members = np.split(rows, np.flatnonzero(np.diff(group[rows])) + 1)
+        self.node, self.cluster = np.array([those[0] for those in members]), group
+        if sum(len(those) * (len(those) - 1) // 2 for those in members) <= _PAIRS:
+            self._merge_together(members)
+        else:
+            self._merge_apart(labels, members)
+
+    def _merge_together(self, members: list[np.ndarray]) -> None:
+        """Merge groups of few rows in one search, in which all of a group may merge."""
+        m, groups, none = (
+            len(self.cluster),
+            self.cluster.tolist(),
+            np.zeros((0, 2), int),
+        )
+        linked = [those for those in members if len(those) > 1]
+        edges = [np.array(list(itertools.combinations(each, 2))) for each in linked]
+        leaves = rows_of(self.nodes, slice(m))
+        edges = np.concatenate([none, *edges])
+        children, nodes, _ = along_edges(
+            self.host, leaves, edges, none, report=self.later()
+        )
+        self.children = [(a, b) for a, b in children.tolist()]
+        _put(
+            self.nodes, np.arange(m, m + len(children)), rows_of(nodes, slice(m, None))
+        )
+        for node, (a, _) in enumerate(self.children, start=m):
+            groups.append(groups[a])
+            self.node[groups[a]] = node
+
+    def _merge_apart(self, labels: np.ndarray, members: list[np.ndarray]) -> None:
+        """Merge groups of many rows, each in a search of its own."""
         merges = {
             k: _Merges(self.host, self.nodes, labels, those)
             for k, those in enumerate(members)
             if len(those) > 1
         }
-        self.node, self.cluster = np.array([those[0] for those in members]), group
         heap = [each.next(k) for k, each in merges.items()]
         heapq.heapify(heap)
         while heap:
