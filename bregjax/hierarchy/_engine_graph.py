@@ -77,7 +77,8 @@ def along_edges(
     """Exact greedy agglomeration of clusters that edges join.
 
     Time: e costs, then a few for each merge, and O(log e) and the neighbours of the
-    union for each merge. Memory: O(c + e).
+    union for each merge. A cluster with many neighbours makes each of its merges
+    expensive: a star of c takes about c² steps. Memory: O(c + e).
 
     Ties: of pairs of equal cost the one whose first slot is least merges first, then
     the one whose second slot is; a union has the lower slot of its parts. NaN costs
