@@ -243,6 +243,8 @@ class Problem:
             weights = float_array(weights, "weights")
         problem = object.__new__(Problem)
         problem._fill(rows, geometry, smoothing, weights)
+        if "_names" in vars(self):
+            vars(problem)["_names"] = vars(self)["_names"]
         return problem
 
     def __repr__(self) -> str:

@@ -46,7 +46,7 @@ ROWS = [
         "_support",
     },
     {"_tuning", "_check_table", "_multiscale", "_num_clusters"},
-    {"plotting", "datasets", "extend"},
+    {"plotting", "datasets", "extend", "sklearn"},
     {"_cli", "__main__"},
 ]
 ROW_OF = {name: row for row, names in enumerate(ROWS) for name in names}
@@ -193,7 +193,7 @@ SHOWN = {
     *("clusters", "convex", "families", "hierarchy", "smoothing"),
     *("divergences", "metrics", "objectives", "partition"),
 }
-LATER = {"datasets", "extend", "plotting"}
+LATER = {"datasets", "extend", "plotting", "sklearn"}
 
 
 def test_what_dir_shows_is_what_users_use():

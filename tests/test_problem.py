@@ -159,6 +159,13 @@ def test_what_is_not_given_stays():
     same(problem, bj.Problem(X, family="gaussian", weights=WEIGHTS))  # unchanged
 
 
+def test_names_of_columns_stay_with_other_smoothing():
+    table = {"a": [0.0, 1.0, 5.0], "b": [1.0, 0.0, 2.0]}
+    problem = bj.Problem(table, family="gaussian").replace(smoothing=bj.blur(2.0))
+    assert problem.columns == ("a", "b")
+    assert problem.replace(x=[[0.0, 1.0], [2.0, 5.0]]).columns == (0, 1)
+
+
 def test_replacements_are_checked():
     problem = bj.Problem(X, family="poisson")
     with pytest.raises(ValueError, match="`weights` must be positive"):

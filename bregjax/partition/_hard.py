@@ -83,13 +83,44 @@ class HardClustering(Fitted):
             >>> print(found.assign([[2.7], [2.8]]))
             [0 1]
         """
+        costs = self._costs("assign", rows)
+        _check_any(costs)
+        known = np.where(np.isnan(costs), np.inf, costs)
+        return np.argmin(known, axis=1).astype(np.int32)
+
+    def assignment_costs(self, rows: TableLike | None = None) -> np.ndarray:
+        """Compute the cost of each row under each cluster, `[r, k]`, in nats.
+
+        w B_f(τ(x), τ_k), smoothed as the rows of the problem are; with squared
+        distances ‖x − μ_k‖² / 2σ².
+
+        Args:
+            rows: Rows of the same kind, `[r, d]`, of weight 1 each; those of the
+                problem with their weights if None.
+
+        Returns:
+            Costs, infinite where a cluster cannot have made the row.
+
+        Raises:
+            ValueError: If `rows` do not fit.
+            TypeError: Under `jit` or another transformation.
+
+        Examples:
+            >>> import bregjax as bj
+            >>> problem = bj.Problem([[0.0], [1.0], [5.0]], family="ward")
+            >>> found = bj.hard_clustering(problem, init=[0, 0, 1])
+            >>> print(found.assignment_costs([[2.5]]))
+            [[2. 3.125]]
+        """
+        return self._costs("assignment_costs", rows)
+
+    def _costs(self, name: str, rows: TableLike | None) -> np.ndarray:
+        """Costs for a method of that name, `[r, k]`."""
         others = self.problem if rows is None else new_rows(self.problem, rows)
-        check_on_host("assign", (others, self.states))
+        check_on_host(name, (others, self.states))
         with working((others, self.states)) as (others, states):
             costs = points_of(others, name="rows").costs(states)
-            count = others.num_points
-            _check_any(np.asarray(costs)[:count])
-            return np.asarray(_cheapest(costs))[:count]
+            return np.asarray(costs)[: others.num_points]
 
     def __repr__(self) -> str:
         """The outcome, in a line."""

@@ -22,7 +22,14 @@ from bregjax.hierarchy._cut_states import Clusters
 from bregjax.hierarchy._nested_cuts import mixture_sums, mixture_sums_by_density
 from bregjax.partition._sparse_densities import log_densities
 
-__all__ = ["Fitted", "check_known", "counted", "shares_of_rows", "sums_of_rows"]
+__all__ = [
+    "Fitted",
+    "check_known",
+    "counted",
+    "log_densities_of_rows",
+    "shares_of_rows",
+    "sums_of_rows",
+]
 
 
 class Fitted:
@@ -80,16 +87,24 @@ class Fitted:
         """
         clusters = Clusters(self.states, self.weights)
         others = self.problem if rows is None else new_rows(self.problem, rows)
-        with working((others, clusters)) as (others, clusters):
-            if isinstance(others.x, SparseRows):
-                densities = _known_densities("log_likelihood", others, clusters)
-                each = log_likelihoods_by_density(densities, clusters.weights)
-            else:
-                each = row_log_likelihoods(others.family, clusters, others.x)
-            if not is_concrete((others, each)):
-                return jnp.sum(others.weights * each)
-            each = np.asarray(each)[: others.num_points]
-            return cast(Array, np.sum(np.asarray(others.weights) * each))
+        each = log_densities_of_rows(others, clusters)
+        if not is_concrete((others, each)):
+            return jnp.sum(others.weights * each)
+        return cast(Array, np.sum(np.asarray(others.weights) * np.asarray(each)))
+
+
+def log_densities_of_rows(rows: Problem, clusters: Clusters) -> Array:
+    """log Σ_k π_k p(x; τ_k) of each row of a problem, `[r]`; rows are not smoothed."""
+    count = rows.num_points
+    with working((rows, clusters)) as (rows, clusters):
+        if isinstance(rows.x, SparseRows):
+            densities = _known_densities("log_likelihood", rows, clusters)
+            each = log_likelihoods_by_density(densities, clusters.weights)
+        else:
+            each = row_log_likelihoods(rows.family, clusters, rows.x)
+        if not is_concrete((rows, each)):
+            return each
+        return cast(Array, np.asarray(each)[:count])
 
 
 def shares_of_rows(
