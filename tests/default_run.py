@@ -113,6 +113,11 @@ DEFAULT = {
         "test_single_precision_says_what_it_cannot_tell": ("outside*",),
         "test_one_guarded_coordinate": ("inf-_expm1", "nan-_log"),
     },
+    "test_constraints.py": {
+        "test_other_costs": ("own-True", "observed-False", "sparse-True"),
+        "test_it_is_greedy": ("ward-*", "gaussian-*", "poisson-True"),
+        "test_stopping_early_is_the_beginning_of_the_tree": ("numpy", "windowed"),
+    },
     "test_convex.py": {
         "*": FUNCTIONS,
         "test_numerical_conjugate_of_a_coupled_function": (),

@@ -174,8 +174,9 @@ def test_co_clustering_of_forests():
 def test_what_takes_one_tree_says_so():
     problem, _, forest = example("poisson")
     message = "takes one tree; `tree` is a forest of 3 trees over 9 leaves"
-    with pytest.raises(ValueError, match=f"`certify` {message}.*`agglomerate` makes"):
-        bj.certify(problem, forest)
+    with pytest.raises(ValueError, match="`sample` must be None for a forest"):
+        bj.certify(problem, forest, sample=3)
+    assert bj.certify(problem, forest).holds()
     classes = np.arange(M) % 2
     with pytest.raises(ValueError, match=rf"_purity` {message}. Join.*tree\.joined"):
         bj.dendrogram_purity(forest, classes)

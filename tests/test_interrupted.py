@@ -75,6 +75,47 @@ def test_costs_that_are_solved_for(stopped):
     np.testing.assert_allclose(tree.merge_costs, whole.merge_costs, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        {"connectivity": "chain"},
+        {"connectivity": "chain", "must_link": [[0, 9], [3, 4]]},
+        {"must_link": [[0, 9]], "cannot_link": [[1, 2], [5, 50]]},
+    ],
+)
+def test_constraints(monkeypatch, constraints):
+    def bar_until(after):
+        def report(made):
+            if made >= after:
+                raise KeyboardInterrupt
+
+        return lambda *_, **__: contextlib.nullcontext(report)
+
+    problem = bj.Problem(POINTS, family="ward")
+    whole = bj.agglomerate(problem, **constraints)
+    name = "bregjax.hierarchy._constrained.progress_shown"
+    with monkeypatch.context() as patch:
+        patch.setattr(name, bar_until(20))
+        with pytest.raises(bj.Interrupted) as caught:
+            bj.agglomerate(problem, **constraints)
+    forest = caught.value.tree
+    assert forest is not None
+    assert 20 <= forest.num_merges < 58
+    np.testing.assert_array_equal(forest.children, whole.children[: forest.num_merges])
+    tree = bj.agglomerate(problem, **constraints, start=forest)
+    np.testing.assert_array_equal(tree.children, whole.children)
+    np.testing.assert_allclose(tree.merge_costs, whole.merge_costs, rtol=1e-9)
+    # What stopped before the links were merged can't be gone on with.
+    first = bj.Dendrogram(np.array([[5, 6]]), np.zeros(1), np.ones(60))
+    if "must_link" in constraints:
+        with pytest.raises(ValueError, match="`start` must have merged all"):
+            bj.agglomerate(problem, **constraints, start=first)
+    if "cannot_link" in constraints:
+        both = bj.Dendrogram(np.array([[0, 9], [1, 2]]), np.zeros(2), np.ones(60))
+        with pytest.raises(ValueError, match="`start` must keep apart .* 1 and 2"):
+            bj.agglomerate(problem, **constraints, start=both)
+
+
 def test_merges_from_elsewhere_stand_whatever_they_cost():
     x = np.array([[0.0], [10.0], [1.0], [11.0]])
     start = bj.Dendrogram(np.array([[0, 1]]), np.zeros(1), np.ones(4))

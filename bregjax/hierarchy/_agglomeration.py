@@ -1,7 +1,7 @@
 """Agglomerative clustering in one call."""
 
 import warnings
-from typing import Any, Literal, overload
+from typing import Any, Literal, SupportsIndex, overload
 
 from jax.sharding import Mesh
 
@@ -11,6 +11,8 @@ from bregjax._problem import Problem, SmoothingLike, check_problem
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import DataLike, TableLike
 from bregjax.families._layout import Missing
+from bregjax.hierarchy._constrained import agglomerate_constrained
+from bregjax.hierarchy._constraints import Constraints, constraints_of
 from bregjax.hierarchy._dendrogram import Dendrogram
 from bregjax.hierarchy._lookalikes import looks_like_distances
 from bregjax.hierarchy._overlap import shares_no_column
@@ -32,6 +34,10 @@ _AS_AUTO: Any = object()
 def agglomerate(
     problem: Problem,
     *,
+    connectivity: TableLike | None = None,
+    must_link: DataLike | None = None,
+    cannot_link: DataLike | None = None,
+    num_clusters: SupportsIndex | None = None,
     engine: str = "auto",
     start: Dendrogram | None = None,
     progress: bool = False,
@@ -44,6 +50,10 @@ def agglomerate(
 def agglomerate(
     problem: Problem,
     *,
+    connectivity: TableLike | None = None,
+    must_link: DataLike | None = None,
+    cannot_link: DataLike | None = None,
+    num_clusters: SupportsIndex | None = None,
     engine: str = "auto",
     start: Dendrogram | None = None,
     progress: bool = False,
@@ -60,6 +70,10 @@ def agglomerate(
     smoothing: SmoothingLike = "auto",
     weights: DataLike | None = None,
     missing: Missing = "auto",
+    connectivity: TableLike | None = None,
+    must_link: DataLike | None = None,
+    cannot_link: DataLike | None = None,
+    num_clusters: SupportsIndex | None = None,
     engine: str = "auto",
     start: Dendrogram | None = None,
     progress: bool = False,
@@ -76,6 +90,10 @@ def agglomerate(
     smoothing: SmoothingLike = "auto",
     weights: DataLike | None = None,
     missing: Missing = "auto",
+    connectivity: TableLike | None = None,
+    must_link: DataLike | None = None,
+    cannot_link: DataLike | None = None,
+    num_clusters: SupportsIndex | None = None,
     engine: str = "auto",
     start: Dendrogram | None = None,
     progress: bool = False,
@@ -91,6 +109,10 @@ def agglomerate(
     smoothing: SmoothingLike = _AS_AUTO,
     weights: DataLike | None = None,
     missing: Missing = "auto",
+    connectivity: TableLike | None = None,
+    must_link: DataLike | None = None,
+    cannot_link: DataLike | None = None,
+    num_clusters: SupportsIndex | None = None,
     engine: str = "auto",
     start: Dendrogram | None = None,
     progress: bool = False,
@@ -112,8 +134,15 @@ def agglomerate(
     A finished tree can't take in new rows, which may change each merge: it has to be
     made anew. `soft_assignments` places rows in its clusters.
 
+    Under constraints every merge is the cheapest of those that are allowed at its time.
+    Ties go to the pair with the smallest rows: of the cluster that has the smaller
+    one, then of the other; equal rows that may merge come before all but links, if no
+    pair of `cannot_link` names them. The work is done on the CPU, in float64; sparse
+    rows are made dense, if they fit.
+
     Warns where `x` looks like distances or correlations: it takes the data themselves;
-    and where rows share no observed column, with their number.
+    where rows share no observed column, with their number; and where more than
+    `num_clusters` are left, which nothing may join.
 
     Args:
         problem: Data, family, smoothing and weights: a `Problem`. Or, for one line, the
@@ -123,6 +152,20 @@ def agglomerate(
         smoothing: Of data that are no `Problem`; "auto" by default.
         weights: Of data that are no `Problem`.
         missing: Of data that are no `Problem`.
+        connectivity: Which clusters may merge: those that an edge joins. The word
+            "chain" joins each row with the next one, for segments of a series; pairs of
+            row numbers, `[e, 2]`; or a matrix `[m, m]`, sparse or of booleans, as
+            scikit-learn's `kneighbors_graph` and `grid_to_graph` make it. Entries that
+            are not 0 count, whatever their size (so take no distances, which are 0
+            between equal rows); an edge goes both ways though only one is given; the
+            diagonal says nothing. All may merge if None.
+        must_link: Pairs of rows, `[p, 2]`, that share a cluster. Rows that links join,
+            one by way of others too, merge before all else and wherever they are in a
+            graph: each such group by itself, whichever of its clusters cost least, and
+            of all groups the cheapest merge next.
+        cannot_link: Pairs of rows, `[q, 2]`, that never share a cluster.
+        num_clusters: Stop at so many clusters. What is left out are merges that would
+            come later; so cuts of the whole tree say as much.
         engine: "numpy" keeps a matrix of lower bounds and compiles nothing: of a few
             hundred points the tree is there before another engine is compiled, and
             "auto" takes it where that is so (by the sizes alone; at most 1,000 points;
@@ -132,7 +175,9 @@ def agglomerate(
             invert so often that this does not pay, and there is room, goes on as
             "matrix" does; "matrix" keeps all costs, O(m²) memory, and works inside
             `jit` too; "recompute" keeps none, O(m³) time; "sparse" goes through the
-            entries that are not 0, on the host, and keeps m²/2 costs; "auto" chooses.
+            entries that are not 0, on the host, and keeps m²/2 costs; "graph" is that
+            of `connectivity`, on the host: time and memory go with the edges, not with
+            m²; "auto" chooses.
             All are exact; where costs tie, see the engine.
             Where costs are solved for (a ψ of your own, Ising) "matrix" keeps lower
             bounds and solves for what may come next; "windowed" needs a ψ that is a sum
@@ -153,14 +198,18 @@ def agglomerate(
         return_info: Return also how the tree was found.
 
     Returns:
-        The tree, with its merge costs in nats (never negative; they may invert); with
-        `return_info` a pair of it and an `AgglomerationInfo`.
+        The tree, with its merge costs in nats (never negative; they may invert, under
+        constraints those of Ward's method too). A forest, with fewer merges, where it
+        stopped early, a graph has several parts, or links keep clusters apart: nothing
+        joins these (scikit-learn would add edges), unless `Dendrogram.joined` does.
+        With `return_info` a pair of it and an `AgglomerationInfo`.
 
     Raises:
         ValueError: If data, weights or sizes are unfit, naming row, value and remedy;
             if a leaf has no finite cost, naming the smoothing that helps; if the
             engine's memory would not fit, or it or a mesh is asked for inside a
-            transformation.
+            transformation; if constraints are unfit, contradict each other, are given
+            inside a transformation or beside an engine that knows none.
         ImportError: If `progress` is asked for without tqdm.
         TypeError: If `family` or `smoothing` is of no kind known here, or given beside
             a problem.
@@ -174,38 +223,68 @@ def agglomerate(
         [0.25 6.75]
         >>> print(agglomerate([[0.0], [1.0], [5.0]], family="ward").merge_costs)
         [0.25 6.75]
+        >>> series = [[1.0], [1.2], [9.0], [9.1], [1.1], [1.0]]
+        >>> tree = agglomerate(series, family="ward", connectivity="chain")
+        >>> print(tree.cut(3))
+        [0 0 1 1 2 2]
 
     References:
         Telgarsky and Dasgupta (2012), Algorithm 1 and Section 3.
     """
     problem = _problem(problem, family, smoothing, weights, missing)
+    constraints = constraints_of(
+        problem.num_points, connectivity, must_link, cannot_link, num_clusters
+    )
     if is_concrete(problem):
         for note in (looks_like_distances(problem), shares_no_column(problem)):
             if note:
                 warnings.warn(note, stacklevel=2)
-        tree, info = agglomerate_eagerly(
-            problem, engine, mesh, start=start, progress=progress
+        run = agglomerate_constrained if constraints.restrict else agglomerate_eagerly
+        tree, info = run(
+            problem, engine, mesh, constraints, start=start, progress=progress
         )
         remember(tree, problem)
+        if num_clusters is not None and tree.num_trees > constraints.stop:
+            warnings.warn(_too_many(tree, constraints), stacklevel=2)
     else:
-        if isinstance(problem.x, SparseRows):
+        if constraints.restrict:
             raise ValueError(
-                "`problem` must not be traced where its rows are sparse: their engine "
-                "loops on the host. Call `agglomerate` outside of jit and grad, and "
-                "`replay` inside."
+                "`connectivity`, `must_link` and `cannot_link` must be None inside "
+                "jit, vmap or grad: their engines loop on the host. Call `agglomerate` "
+                "outside, and `replay` inside."
             )
         if start is not None:
             raise ValueError(
                 "`start` must be None inside jit, vmap or grad; got a forest. Call "
                 "`agglomerate` outside, and `replay` inside."
             )
+        if isinstance(problem.x, SparseRows):
+            raise ValueError(
+                "`problem` must not be traced where its rows are sparse: their engine "
+                "loops on the host. Call `agglomerate` outside of jit and grad, and "
+                "`replay` inside."
+            )
         if mesh is not None:
             raise ValueError(
                 "`mesh` must be None inside jit, vmap or grad; got a mesh of "
                 f"{mesh.size} devices. Call `agglomerate` outside, and `replay` inside."
             )
-        tree, info = agglomerate_traced(problem, engine)
+        tree, info = agglomerate_traced(problem, engine, constraints)
     return (tree, info) if return_info else tree
+
+
+def _too_many(tree: Dendrogram, constraints: Constraints) -> str:
+    """Say why there are more clusters than were asked for."""
+    stuck = "no edge of `connectivity` joins"
+    if len(constraints.apart):
+        stuck = "`cannot_link` keeps apart"
+        if constraints.edges is not None:
+            stuck = "no edge of `connectivity` joins, or `cannot_link` keeps apart"
+    return (
+        f"`num_clusters` is {constraints.stop}, and {tree.num_trees} clusters are left "
+        f"that {stuck}: the tree is a forest of {tree.num_trees}. Add edges, or join "
+        "its trees by `tree.joined()`."
+    )
 
 
 def _problem(

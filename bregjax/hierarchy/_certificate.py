@@ -11,8 +11,13 @@ import numpy as np
 from bregjax._checks import as_key, is_concrete
 from bregjax._evaluation import check_costs, working
 from bregjax._problem import Problem, check_problem
-from bregjax._typing import ArrayLike, DataLike
+from bregjax._typing import ArrayLike, DataLike, TableLike
 from bregjax.hierarchy._coexisting import CoexistingPairs, comparisons, lives_of
+from bregjax.hierarchy._constrained_pairs import (
+    constrained_comparisons,
+    joined_otherwise,
+)
+from bregjax.hierarchy._constraints import constraints_of
 from bregjax.hierarchy._dendrogram import Dendrogram
 from bregjax.hierarchy._provenance import compare_costs
 from bregjax.hierarchy._tree_costs import (
@@ -83,6 +88,9 @@ def certify(
     *,
     sample: SupportsIndex | None = None,
     key: ArrayLike = 0,
+    connectivity: TableLike | None = None,
+    must_link: DataLike | None = None,
+    cannot_link: DataLike | None = None,
 ) -> Certificate:
     """Check that a tree is one that greedy agglomeration gives, ties in any order.
 
@@ -101,6 +109,11 @@ def certify(
     (compared with one that merges neighbours; scaled costs, which have no such sum, by
     those recomputed).
 
+    Under constraints, and of a forest, only pairs that may merge while both live count,
+    and all of them are compared by their costs. Clusters of different groups of links
+    do not compete before all links are merged. Whether a forest could go on is not
+    asked: it may have stopped early.
+
     Time: m² bounds, and O(m) costs if the tree is right or nearly; of a sample of s
     nodes s m / 2 costs. Memory: O(m n). Of sparse rows the costs of all pairs that
     coexist, sample or not, as the engine computes them.
@@ -111,6 +124,10 @@ def certify(
         sample: So many nodes, drawn at random from all but the root, are compared with
             those alive when they are merged, without bounds; all nodes by default.
         key: A JAX key, or an integer, for that sample.
+        connectivity: As `agglomerate` was given it. Under constraints only pairs that
+            may merge while both live are compared, all of them, by costs.
+        must_link: As `agglomerate` was given it.
+        cannot_link: As `agglomerate` was given it.
 
     Returns:
         A `Certificate`. Its `sum_of_costs` is of the dendrogram's own merge costs, or,
@@ -118,8 +135,9 @@ def certify(
 
     Raises:
         ValueError: If the tree has another number of leaves or merge costs of another
-            problem, is no tree or a forest, `sample` is not positive, a row has no
-            finite cost, or it is called inside a transformation.
+            problem, is no tree or has a merge that may not be, `sample` is not positive
+            or given beside constraints or for a forest, a row has no finite cost, or it
+            is called inside a transformation.
         ArithmeticError: If a merge cost could not be computed.
 
     Examples:
@@ -135,12 +153,22 @@ def certify(
     if not is_concrete((problem, children)):
         raise ValueError("`certify` loops on the host: call it outside jit and vmap.")
     m = problem.num_points
-    remedy = "Certify the tree that goes on to one cluster, as `agglomerate` makes it."
-    children = np.asarray(children_of(tree, m, whole_for="certify", remedy=remedy))
+    constraints = constraints_of(m, connectivity, must_link, cannot_link)
+    children = np.asarray(children_of(tree, m))
+    some = constraints.restrict or len(children) < m - 1
+    if some and sample is not None:
+        raise ValueError(
+            "`sample` must be None for a forest or under constraints, where all pairs "
+            f"that may merge are compared; got {sample}. Leave it out."
+        )
     rows = _sampled(2 * m - 2, sample, key)
     with working(problem) as problem:
-        tree_of, pairs_of = comparisons(problem)
-        neighbours = np.arange(2 * m - 2).reshape(-1, 2)
+        if some:
+            tree_of, pairs_of = constrained_comparisons(problem, constraints)
+            neighbours = joined_otherwise(children, m)
+        else:
+            tree_of, pairs_of = comparisons(problem)
+            neighbours = np.arange(2 * m - 2).reshape(-1, 2)
         telescopes = problem.family.cluster_model().telescopes
         nodes, costs = tree_of(children)
         check_costs(costs, children, problem)
@@ -152,12 +180,19 @@ def certify(
         other = tree_of(neighbours)[1] if telescopes else costs
         cost_of_all = float(np.sum(other))
         size = min(np.asarray(own).dtype.itemsize, np.asarray(costs).dtype.itemsize)
-        lives = lives_of(children, costs)
+        lives = lives_of(children, costs, m)
         pairs = pairs_of(nodes, children, lives, rows, exact=sample is not None)
         rounding = _ROUNDING.get(size, _ROUNDING[4])
-        worst = _worst(pairs, lives, rounding)
-    num_pairs = _num_pairs(lives, rows)
-    return Certificate(*worst, num_pairs, sum_of_costs, cost_of_all, rounding)
+        excess, relative, pair, compared = _worst(pairs, lives, rounding)
+    return Certificate(
+        excess,
+        relative,
+        pair,
+        num_pairs=compared if some else _num_pairs(lives, rows),
+        sum_of_costs=sum_of_costs,
+        cost_of_all=cost_of_all,
+        rounding=rounding,
+    )
 
 
 def _sampled(count: int, sample: SupportsIndex | None, key: ArrayLike) -> np.ndarray:
@@ -181,12 +216,13 @@ def _num_pairs(lives: Lives, rows: np.ndarray) -> int:
 
 def _worst(
     pairs: Iterator[CoexistingPairs], lives: Lives, rounding: float
-) -> tuple[float, float, tuple[int, int] | None]:
-    """Excess, relative excess and the pair of the former."""
+) -> tuple[float, float, tuple[int, int] | None, int]:
+    """Excess, relative excess, the pair of the former, and how many were compared."""
     floor = rounding * np.sum(lives.cost[:-1]) / max(lives.num_steps, 1)
     floor = max(floor, np.finfo(float).tiny)
-    excess, relative, pair = 0.0, 0.0, None
+    excess, relative, pair, count = 0.0, 0.0, None, 0
     for u, v, limit, cost in pairs:
+        count += len(cost)
         lost = np.flatnonzero(np.isnan(cost))
         if len(lost):
             nodes = int(u[lost[0]]), int(v[lost[0]])
@@ -201,4 +237,4 @@ def _worst(
             excess, pair = float(saved[worst]), (int(u[worst]), int(v[worst]))
         shares = saved / np.maximum(limit, floor)
         relative = max(relative, float(np.max(shares)))
-    return excess, relative, pair
+    return excess, relative, pair, count

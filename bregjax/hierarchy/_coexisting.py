@@ -132,10 +132,10 @@ def _on_host(host: Any, problem: Problem) -> tuple[TreeOf, PairsOf]:
     return tree_of, functools.partial(_screened_pairs, model, screen, host)
 
 
-def lives_of(children: np.ndarray, costs: np.ndarray) -> Lives:
-    """Lives of the nodes of a tree, over its merges by cost alone."""
+def lives_of(children: np.ndarray, costs: np.ndarray, num_points: int) -> Lives:
+    """Lives of the nodes of a tree or forest, over its merges by cost alone."""
     steps = np.arange(1, len(costs) + 1)
-    birth = np.concatenate([np.zeros(len(costs) + 1, int), steps])
+    birth = np.concatenate([np.zeros(num_points, int), steps])
     death = np.full(len(birth), len(costs) + 1)
     death[children] = steps[:, None]
     return Lives.of(birth, death, costs, np.zeros(len(costs), np.uint32))

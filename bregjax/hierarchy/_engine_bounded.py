@@ -67,6 +67,9 @@ def bounded(
     leaves: PyTree,
     labels: np.ndarray,
     report: Callable[[int], None] | None = None,
+    *,
+    apart: np.ndarray | None = None,
+    num_clusters: int = 1,
 ) -> tuple[np.ndarray, PyTree, BoundedInfo]:
     """Exact greedy agglomeration by a matrix of lower bounds.
 
@@ -84,24 +87,31 @@ def bounded(
         labels: Numbers of points, `[m]`, equal only where points are equal and cost 0
             to merge.
         report: Is called with the number of merges made so far, from time to time.
+        apart: Pairs of points that never share a cluster, whose labels are of one point
+            each, `[q, 2]`; none if None.
+        num_clusters: How many clusters to stop at (equal points merge regardless).
 
     Returns:
-        Children `[m − 1, 2]`, int32; states of all nodes `[2m − 1]`, as the search left
-        them; and what was done.
+        Children `[t, 2]`, int32, t = m − 1 unless it stopped early; states of all nodes
+        `[m + t]`, as the search left them; and what was done.
 
     Raises:
         Interrupted: By Ctrl-C.
     """
-    run = _Run(host, leaves, len(labels), report)
+    m = len(labels)
+    run = _Run(host, leaves, m, report)
     try:
         run.merge_equals(labels)
-        run.search()
-        while run.left > 1:
-            run.merge(*run.front())
+        run.search(apart)
+        while run.left > num_clusters:
+            pair = run.front()
+            if pair is None:
+                break
+            run.merge(*pair)
     except KeyboardInterrupt as stop:
-        made = len(labels) - run.left
-        raise Interrupted(run.children[:made], len(labels)) from stop
-    return run.children, run.nodes, run.info
+        raise Interrupted(run.children[: m - run.left], m) from stop
+    count = m - run.left
+    return run.children[:count], rows_of(run.nodes, slice(m + count)), run.info
 
 
 class _Run:
@@ -122,7 +132,7 @@ class _Run:
         )
         self.nodes = jax.tree.map(room, leaves)
         self.left = num_points
-        self._node = np.arange(num_points)  # of each slot
+        self._first = self._node = np.arange(num_points)  # of each slot
         # States of unions by the two nodes: those whose costs were found lately.
         self._unions: dict[tuple[int, int], tuple[PyTree, int]] = {}
         self._num_points = num_points
@@ -146,10 +156,11 @@ class _Run:
             settled = self.host.settle(rows_of(self.nodes, equal))
             jax.tree.map(lambda all_, new: _put(all_, equal, new), self.nodes, settled)
         self.info.duplicates = len(later)
-        self._node = self._node[np.sort(first)]
+        self._first = np.sort(first)
+        self._node = self._node[self._first]
 
-    def search(self) -> None:
-        """Evaluate the costs of all pairs."""
+    def search(self, apart: np.ndarray | None = None) -> None:
+        """Evaluate the costs of all pairs but those of points that stay apart."""
         size = self.left
         self._states = rows_of(self.nodes, self._node)
         self._noise = self.host.noise(self._states)
@@ -161,15 +172,24 @@ class _Run:
             row, column = np.nonzero(some[:, None] < slots[None])
             self._evaluate(some[row], column)
         self.info.first_costs = size * (size - 1) // 2
+        if apart is not None:
+            # An infinite cost stays one: those of a union follow from its parts'.
+            low, high = np.searchsorted(self._first, apart).T
+            self._bound[low, high] = self._bound[high, low] = np.inf
         self._nearest, self._least = np.zeros(size, int), np.full(size, np.inf)
         for start in range(0, size, _ROWS):
             self._look(slots[start : start + _ROWS])
         if size > 1:
             # Most of these merge; their states were too many to keep.
-            self._remember(*_pairs(np.arange(size), self._nearest, size))
+            low, high = _pairs(np.arange(size), self._nearest, size)
+            may = self._bound[low, high] < np.inf
+            self._remember(low[may], high[may])
 
-    def front(self) -> tuple[int, int]:
-        """The pair of least cost; costs are evaluated until its bound is exact."""
+    def front(self) -> tuple[int, int] | None:
+        """The pair of least cost; costs are evaluated until its bound is exact.
+
+        None where no pair may merge.
+        """
         while True:
             least, nearest = self._least, self._nearest
             rows = np.arange(len(least))
@@ -184,7 +204,7 @@ class _Run:
                 low = int(np.argmin(least))
                 high = int(np.argmin(self._bound[low]))
                 if self._exact[low, high]:
-                    return low, high
+                    return (low, high) if least[low] < np.inf else None
                 unsure = np.array([low])
             limit = min(limit, self._look(unsure))
             self._settle_rows(unsure, limit)
@@ -319,7 +339,9 @@ def exhaustive(host: HostModel, leaves: PyTree) -> tuple[np.ndarray, PyTree]:
     run = _Run(host, leaves, count, None)
     while run.left > 1:
         run.search()
-        low, high = run.front()
-        run.merge(low, high)
-        run.drop(high)
+        pair = run.front()
+        if pair is None:
+            break
+        run.merge(*pair)
+        run.drop(pair[1])
     return run.children, run.nodes

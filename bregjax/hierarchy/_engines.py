@@ -27,7 +27,7 @@ PURE_ENGINES: dict[str, PureEngine] = {
     "matrix": matrix,
     "recompute": recompute,
 }
-ENGINES = ("numpy", *PURE_ENGINES, "windowed", "sparse")
+ENGINES = ("numpy", *PURE_ENGINES, "windowed", "sparse", "graph")
 """What `engine` may be in `agglomerate`, besides "auto"."""
 
 # Up to so many points at least the matrix engine is the faster, of all families.
@@ -69,6 +69,11 @@ def engine_name(
     if name not in ("auto", *ENGINES):
         raise ValueError(
             f"`engine` must be one of auto, {', '.join(ENGINES)}; got {name!r}."
+        )
+    if name == "graph":
+        raise ValueError(
+            '`engine` must not be "graph" without `connectivity`, whose engine it is. '
+            'Take "auto".'
         )
     if name == "sparse":
         raise ValueError(
@@ -117,7 +122,7 @@ def numbers_needed(
     replayed = num_points * (10 * state + pair) + extra
     # Which of the lower bounds are exact takes a byte each.
     pairs = num_points**2 + (num_points**2 // 8 if solves else 0)
-    return replayed if engine == "recompute" else replayed + pairs
+    return replayed if engine in ("recompute", "graph") else replayed + pairs
 
 
 def fits(engine: str, num_points: int, state: int, pair: int, itemsize: int) -> bool:

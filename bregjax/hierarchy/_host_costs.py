@@ -19,7 +19,14 @@ from bregjax.clusters._seen_host import SeenHost
 from bregjax.clusters._seen_models import ObservedModel
 from bregjax.hierarchy._kinks import search_model
 
-__all__ = ["host_leaves", "host_of", "nodes_along", "settled_costs", "small_host"]
+__all__ = [
+    "closed_host",
+    "host_leaves",
+    "host_of",
+    "nodes_along",
+    "settled_costs",
+    "small_host",
+]
 
 
 # Up to so many points trees are made by NumPy, if that is quick.
@@ -55,7 +62,7 @@ def small_host(problem: Problem, engine: str) -> HostModel | None:
         if few:
             return None
         raise ValueError('`engine` must not be "numpy" on a device; take "auto".')
-    host = _closed_host(problem.family.cluster_model())
+    host = closed_host(problem.family.cluster_model())
     if few:
         leaves = jax.eval_shape(build_leaves, problem)[1]
         if not host.is_quick(leaves):
@@ -63,7 +70,8 @@ def small_host(problem: Problem, engine: str) -> HostModel | None:
     return host
 
 
-def _closed_host(model: ClusterModel) -> HostModel:
+def closed_host(model: ClusterModel) -> HostModel:
+    """The model of closed forms, called for many clusters at a time."""
     if isinstance(model, ObservedModel):
         product = ClosedHost(model.product)
         return SeenHost(model.columns, np.asarray(model.weights), product)

@@ -27,8 +27,10 @@ from bregjax._typing import PyTree
 from bregjax.clusters import ClusterModel, HostModel
 from bregjax.clusters._host_model import rows_of
 from bregjax.hierarchy._beginnings import Beginning, beginning
+from bregjax.hierarchy._constraints import Constraints
 from bregjax.hierarchy._dendrogram import Dendrogram
 from bregjax.hierarchy._engine_bounded import BoundedInfo, bounded, exhaustive
+from bregjax.hierarchy._engine_graph import GraphInfo
 from bregjax.hierarchy._engine_windowed import WindowedInfo, windowed
 from bregjax.hierarchy._engines import check_memory, engine_name
 from bregjax.hierarchy._host_costs import (
@@ -54,7 +56,14 @@ from bregjax.hierarchy._tree_costs import (
     replay_costs,
 )
 
-__all__ = ["AgglomerationInfo", "agglomerate_eagerly", "agglomerate_traced"]
+__all__ = [
+    "AgglomerationInfo",
+    "agglomerate_eagerly",
+    "agglomerate_traced",
+    "check_room",
+    "interrupted_at",
+    "ward_scale_of",
+]
 
 Report = Callable[[int], None]
 """What is told the number of merges made so far."""
@@ -68,6 +77,7 @@ class AgglomerationInfo:
         engine: The engine that ran.
         windowed: What it did, if that was "windowed".
         bounded: What "numpy" did, or "matrix" where costs were solved for.
+        graph: What "graph" did.
 
     Examples:
         >>> import bregjax as bj
@@ -79,16 +89,18 @@ class AgglomerationInfo:
     engine: str
     windowed: WindowedInfo | None = None
     bounded: BoundedInfo | None = None
+    graph: GraphInfo | None = None
 
 
-def agglomerate_traced(problem: Problem, engine: str):
+def agglomerate_traced(problem: Problem, engine: str, constraints: Constraints):
     full = working_copy(problem)
     m = full.num_points
     name = _choose(engine, full, None, traced=True)
     model, leaves = build_leaves(full)
     children = found_children(search_model(model), leaves, jnp.int32(m), name)
     costs = replay_costs(model, leaves, children, m)
-    tree = Dendrogram(children, costs, full.weights, _ward_scale(full))
+    left = slice(m - constraints.stop)
+    tree = Dendrogram(children[left], costs[left], full.weights, ward_scale_of(full))
     return tree, AgglomerationInfo(name)
 
 
@@ -96,10 +108,15 @@ def agglomerate_eagerly(
     problem: Problem,
     engine: str,
     mesh: Mesh | None,
+    constraints: Constraints,
     *,
     start: Dendrogram | None,
     progress: bool,
 ):
+    """The tree of a problem of known values; a number of clusters to stop at counts.
+
+    The merges after those are left out: what is before does not depend on them.
+    """
     begun = beginning(start, problem)
     made = 0 if begun is None else begun.num_merges
     bar = progress_shown(problem.num_points - 1, unit="merge", shown=progress)
@@ -111,10 +128,9 @@ def agglomerate_eagerly(
             children = stop.children
             if begun is not None and stop.num_points < problem.num_points:
                 children = begun.followed_by(children)
-            stop = Interrupted(children, problem.num_points)
-            stop.tree = _forest(problem, children)
-            raise stop from None
-    tree = _tree(problem, children, costs)
+            raise interrupted_at(problem, children) from None
+    left = slice(problem.num_points - constraints.stop)
+    tree = _tree(problem, children[left], costs[left])
     with working(problem):
         check_kinks(tree, problem)
     check_costs(tree.merge_costs, tree.children, problem)
@@ -123,15 +139,17 @@ def agglomerate_eagerly(
 
 def _tree(problem: Problem, children: np.ndarray, costs: np.ndarray) -> Dendrogram:
     weights = np.asarray(problem.weights)
-    return Dendrogram(children, costs, weights, _ward_scale(problem))
+    return Dendrogram(children, costs, weights, ward_scale_of(problem))
 
 
-def _forest(problem: Problem, children: np.ndarray) -> Dendrogram:
-    """The forest of merges that were made when an engine was stopped."""
-    unknown = _tree(problem, children, np.zeros(len(children)))
-    forest = _tree(problem, children, np.asarray(replay(problem, unknown)))
-    remember(forest, problem)
-    return forest
+def interrupted_at(problem: Problem, children: np.ndarray) -> Interrupted:
+    """What is raised where Ctrl-C stopped an engine after some merges of rows."""
+    stop = Interrupted(children, problem.num_points)
+    unknown = _tree(problem, stop.children, np.zeros(len(stop.children)))
+    costs = np.asarray(replay(problem, unknown))
+    stop.tree = _tree(problem, stop.children, costs)
+    remember(stop.tree, problem)
+    return stop
 
 
 def _run(
@@ -290,9 +308,16 @@ def _engine_for(mesh: Mesh | None, engine: str) -> str:
 def _choose(
     engine: str, problem: Problem, host: HostModel | None, *, traced: bool = False
 ) -> str:
-    m = problem.num_points
     screened = problem.family.cluster_model().screened
+    m = problem.num_points
     name = engine_name(engine, m, host, screened=screened, traced=traced)
+    check_room(name, problem, host)
+    return name
+
+
+def check_room(name: str, problem: Problem, host: HostModel | None) -> None:
+    """Raise ValueError if an engine would not fit into memory."""
+    m = problem.num_points
     if host is None:
         model, leaves = jax.eval_shape(build_leaves, problem)
         state = sum(leaf.size for leaf in jax.tree.leaves(leaves)) // m
@@ -304,9 +329,8 @@ def _choose(
         state, pair = 2 * size + 3, 8 * size
     itemsize = jnp.result_type(float).itemsize
     check_memory(name, m, state, pair, itemsize, solves=host is not None)
-    return name
 
 
-def _ward_scale(problem: Problem):
+def ward_scale_of(problem: Problem):
     scale = problem.family.ward_scale
     return None if scale is None else float_array(scale)

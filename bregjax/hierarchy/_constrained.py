@@ -1,0 +1,233 @@
+"""Trees and forests under constraints: links first, then equal rows, then the rest."""
+
+from typing import Any
+
+import numpy as np
+from jax.sharding import Mesh
+
+from bregjax._checks import known_values, on_host
+from bregjax._evaluation import check_costs, equal_rows, working_copy
+from bregjax._problem import Problem, unchecked
+from bregjax._progress import progress_shown
+from bregjax._sparse_rows import SparseRows
+from bregjax.clusters import HostModel
+from bregjax.clusters._host_model import rows_of
+from bregjax.hierarchy._beginnings import beginning
+from bregjax.hierarchy._constraints import Constraints
+from bregjax.hierarchy._dendrogram import Dendrogram
+from bregjax.hierarchy._engine_bounded import bounded
+from bregjax.hierarchy._engine_graph import along_edges
+from bregjax.hierarchy._forest import Forest
+from bregjax.hierarchy._host_costs import (
+    closed_host,
+    host_leaves,
+    host_of,
+    settled_costs,
+)
+from bregjax.hierarchy._interrupted import Interrupted
+from bregjax.hierarchy._kinks import check_kinks
+from bregjax.hierarchy._memory import available_memory
+from bregjax.hierarchy._runs import (
+    AgglomerationInfo,
+    check_room,
+    interrupted_at,
+    ward_scale_of,
+)
+
+__all__ = ["agglomerate_constrained", "dense_problem", "merge_host"]
+
+# Tables of the size of dense rows that are held at once, about, and the share of the
+# free memory that these may take.
+_TABLES, _SHARE = 6, 0.8
+
+
+def agglomerate_constrained(
+    problem: Problem,
+    engine: str,
+    mesh: Mesh | None,
+    constraints: Constraints,
+    *,
+    start: Dendrogram | None,
+    progress: bool,
+) -> tuple[Dendrogram, AgglomerationInfo]:
+    """The tree or forest of a problem of known values, on the host, in float64.
+
+    Raises:
+        ValueError: If another engine or a mesh is asked for, rows have no finite cost,
+            or what it takes does not fit into memory.
+        ArithmeticError: If a merge cost could not be computed.
+    """
+    _check_mesh(mesh)
+    beginning(start, problem)  # checks it
+    problem = dense_problem(problem)
+    m, stop = problem.num_points, constraints.stop
+    with known_values(), on_host():
+        full = working_copy(problem)
+        host = merge_host(full)
+        name = _engine_for(engine, constraints, solves=host_of(full) is not None)
+        check_room(name, full, host_of(full))
+        leaves = host_leaves(host, full)
+        labels = _labels(full, constraints.apart)
+        bar = progress_shown(m - stop, unit="merge", shown=progress)
+        with bar as report:
+            forest = Forest(host, leaves, report)
+            try:
+                found = _merged(forest, name, labels, constraints, start)
+            except KeyboardInterrupt as stopped:
+                children = [np.zeros((0, 2), np.int32), *forest.children]
+                if isinstance(stopped, Interrupted) and len(stopped.children):
+                    children = [*children, *forest.numbered(stopped.children)]
+                raise interrupted_at(problem, np.vstack(children)) from None
+        children = np.array(forest.children, np.int32).reshape(-1, 2)
+        nodes = rows_of(forest.nodes, slice(m + len(children)))
+        costs = np.array(settled_costs(host, nodes, children)[1])
+        # Of equal rows along edges the states were not found one by one.
+        costs[forest.equal] = 0
+        tree = Dendrogram(
+            children[: m - stop],
+            costs[: m - stop],
+            np.asarray(problem.weights),
+            ward_scale_of(problem),
+        )
+        check_kinks(tree, full)
+    check_costs(tree.merge_costs, tree.children, problem)
+    return tree, found
+
+
+def _merged(
+    forest: Forest,
+    name: str,
+    labels: np.ndarray,
+    constraints: Constraints,
+    start: Dendrogram | None,
+) -> AgglomerationInfo:
+    """Make all merges; `start` has some that are made already."""
+    if start is None:
+        forest.merge_links(labels, constraints.group)
+    else:
+        forest.begin(start)
+        _check_links(forest, constraints)
+    links = len(forest.children)
+    if name == "graph":
+        return _follow_edges(forest, labels, constraints, links)
+    return _take_all(name, forest, labels, constraints)
+
+
+def _check_links(forest: Forest, constraints: Constraints) -> None:
+    """Raise ValueError where links are still to be merged, or rows are not apart."""
+    group, cluster = constraints.group, forest.cluster
+    _, first = np.unique(group, return_index=True)
+    parted = np.flatnonzero(cluster != cluster[first][group])
+    if len(parted):
+        row = int(parted[0])
+        raise ValueError(
+            f"`start` must have merged all that `must_link` joins; rows "
+            f"{int(first[group[row]])} and {row} are in two of its trees. Begin "
+            "without `start`."
+        )
+    together = cluster[constraints.apart]
+    wrong = np.flatnonzero(together[:, 0] == together[:, 1])
+    if len(wrong):
+        a, b = constraints.apart[wrong[0]].tolist()
+        raise ValueError(
+            f"`start` must keep apart what `cannot_link` does; rows {a} and {b} are in "
+            "one of its trees. Begin without `start`."
+        )
+
+
+def merge_host(problem: Problem) -> HostModel:
+    """The cluster model for calls from outside of programs, of any family."""
+    return host_of(problem) or closed_host(problem.family.cluster_model())
+
+
+def dense_problem(problem: Problem) -> Problem:
+    """The problem with dense rows.
+
+    Raises:
+        ValueError: If its rows are sparse, and do not fit into memory when dense.
+    """
+    table: Any = problem.x
+    if not isinstance(table, SparseRows):
+        return problem
+    m, d = table.shape
+    needed, there = 8 * _TABLES * m * d, available_memory()
+    if needed > _SHARE * there:
+        raise ValueError(
+            "`x` must be dense, or fit into memory as dense rows, where "
+            "`connectivity`, `must_link` or `cannot_link` is given; "
+            f"{m:,} rows of {d:,} columns need {needed / 2**30:.1f} GiB and "
+            f"{there / 2**30:.1f} GiB are there. Reduce the columns, or leave the "
+            "constraints out."
+        )
+    return unchecked(problem, x=table.toarray())
+
+
+def _check_mesh(mesh: Mesh | None) -> None:
+    if mesh is not None:
+        raise ValueError(
+            "`mesh` must be None where `connectivity`, `must_link` or `cannot_link` is "
+            f"given, whose engines run on the host; got a mesh of {mesh.size} devices. "
+            "Leave it out."
+        )
+
+
+def _engine_for(engine: str, constraints: Constraints, *, solves: bool) -> str:
+    """The engine of constraints.
+
+    Raises:
+        ValueError: If another is asked for.
+    """
+    if constraints.edges is not None:
+        name, why = "graph", "with `connectivity`"
+    else:
+        name = "matrix" if solves else "numpy"
+        why = "with `must_link` or `cannot_link`"
+    if engine not in ("auto", name):
+        raise ValueError(
+            f'`engine` must be "auto" or "{name}" {why} under this family; got '
+            f"{engine!r}. Other engines compare all pairs at all times."
+        )
+    return name
+
+
+def _labels(problem: Problem, apart: np.ndarray) -> np.ndarray:
+    """Numbers of rows, equal only of equal rows that may all merge, `[m]`."""
+    labels = equal_rows(problem).copy()
+    named = np.unique(apart)
+    labels[named] = np.max(labels) + 1 + np.arange(len(named))
+    return labels
+
+
+def _follow_edges(
+    forest: Forest, labels: np.ndarray, constraints: Constraints, links: int
+) -> AgglomerationInfo:
+    """Merge clusters that edges join: equal rows, then the rest by costs."""
+    forest.merge_equals(labels, constraints.edges_between(forest.cluster))
+    duplicates = len(forest.children) - links
+    children, nodes, info = along_edges(
+        forest.host,
+        forest.states,
+        constraints.edges_between(forest.cluster),
+        constraints.apart_between(forest.cluster),
+        constraints.stop,
+        forest.later(),
+    )
+    forest.append(children, nodes)
+    info.links, info.duplicates = links, duplicates
+    return AgglomerationInfo("graph", graph=info)
+
+
+def _take_all(
+    name: str, forest: Forest, labels: np.ndarray, constraints: Constraints
+) -> AgglomerationInfo:
+    """Merge by costs of all pairs that may share a cluster."""
+    children, nodes, info = bounded(
+        forest.host,
+        forest.states,
+        forest.labels(labels),
+        forest.later(),
+        apart=constraints.apart_between(forest.cluster),
+        num_clusters=constraints.stop,
+    )
+    forest.append(children, nodes)
+    return AgglomerationInfo(name, bounded=info)
