@@ -12,7 +12,7 @@ from bregjax.clusters._host_model import HostModel, rows_of
 __all__ = ["ClosedHost"]
 
 # Pairs that are looked at together: each size is traced anew.
-_SIZES = (1, 64, 2048)
+_SIZES = (64, 2048)
 # Nanoseconds that a merge takes beside its costs, and that compiling an engine takes
 # beside the costs that it computes in two places.
 _MERGE, _ENGINE = 3e5, 1.2e9
@@ -76,7 +76,7 @@ class ClosedHost(HostModel):
     def is_quick(self, leaves: PyTree) -> bool:
         few, many = (
             _cost_and_union.routine(self._search, *[_shapes(leaves, size)] * 2)
-            for size in _SIZES[1:]
+            for size in _SIZES
         )
         if few is None or many is None:
             return False
