@@ -88,7 +88,8 @@ def plot_costs(
     if log_scale:
         ax.set_yscale("log", nonpositive="mask")
     else:
-        ax.set_ylim(bottom=min(0.0, costs.min()))
+        low, high = min(0.0, costs.min()), costs.max()
+        ax.set_ylim(low, high + 0.05 * (high - low) or 1.0)
     corner: dict[str, Any] = {"bbox_to_anchor": (1.0, 0.93)}
     if cut is not None and cut > tree.num_trees:
         ax.axvline(cut + 0.5, color=GRAY, linewidth=0.8, linestyle=(0, (4, 3)))
