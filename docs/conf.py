@@ -68,8 +68,8 @@ myst_heading_anchors = 3
 nb_execution_mode = "cache"
 nb_execution_timeout = 150
 nb_execution_raise_on_error = True
-# Those that take long are shown as they are kept, without outputs.
-nb_execution_excludepatterns = ["notebooks/gpu*", "notebooks/paper*"]
+# Without a GPU its numbers would say little.
+nb_execution_excludepatterns = ["notebooks/gpu*"]
 nb_execution_cache_path = str(DOCS / "_build" / ".jupyter_cache")
 nb_merge_streams = True
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
