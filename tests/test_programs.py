@@ -84,6 +84,7 @@ def test_whole_numbers(function):
 def test_bits_of_signed_zeros_and_order_of_nan():
     order = lambda x: jnp.searchsorted(jnp.sort(x), x)
     agree(order, ODD)
+    agree(lambda x: jnp.searchsorted(jnp.sort(x), x, side="right"), X[0])
     got = program(lambda x: 1 / lax.round(x))
     with jax.enable_x64(True):
         assert got(np.array([-0.2]))[0] == -np.inf
@@ -97,6 +98,7 @@ SHAPES = [
     lambda x: jnp.concatenate([x, x[:1]]),
     lambda x: jnp.stack([x, 2 * x], axis=1),
     lambda x: jnp.split(x, [1, 3], axis=1),
+    lambda x: jnp.unstack(x, axis=1),
     lambda x: jnp.pad(x, ((1, 2), (0, 1)), constant_values=7.0),
     lambda x: lax.pad(x, 0.0, ((0, 1, 2), (1, 0, 0))),
     lambda x: jnp.sum(x, axis=0) + jnp.prod(x),

@@ -90,6 +90,21 @@ def _split(eqn: Any) -> Run:
     return lambda x: np.split(x, stops, axis=axis)
 
 
+def _unstack(eqn: Any) -> Run:
+    axis = eqn.params["axis"]
+    return lambda x: list(np.moveaxis(x, axis, 0))
+
+
+def _searchsorted(eqn: Any) -> Run:
+    """The only one of the primitives of its kind that has a form here (jax 0.12)."""
+    primitive = eqn.params.get("_prim")
+    if type(primitive).__name__ != "SearchSorted" or eqn.invars[0].aval.ndim != 1:
+        raise Unknown(f"{eqn.primitive.name} of {primitive}")
+    side = "right" if "side=right" in str(primitive) else "left"
+    dtype = eqn.outvars[0].aval.dtype
+    return lambda x, values: [np.searchsorted(x, values, side).astype(dtype)]
+
+
 def _pad(eqn: Any) -> Run:
     widths = eqn.params["padding_config"]
     if any(min(width) < 0 for width in widths):
@@ -191,6 +206,7 @@ BUILDERS: dict[str, Callable[[Any], Run]] = {
     "argmax": _where(np.argmax),
     "argmin": _where(np.argmin),
     "broadcast_in_dim": _broadcast,
+    "call_hi_primitive": _searchsorted,
     "concatenate": _concatenate,
     "cumlogsumexp": _cumulative(np.logaddexp.accumulate),
     "cummax": _cumulative(np.maximum.accumulate),
@@ -217,4 +233,5 @@ BUILDERS: dict[str, Callable[[Any], Run]] = {
     "squeeze": _reshape,
     "stack": _stack,
     "transpose": _transpose,
+    "unstack": _unstack,
 }

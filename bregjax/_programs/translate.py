@@ -20,6 +20,7 @@ import numpy as np
 
 from bregjax._programs import elementwise, indexing, linear, shapes
 from bregjax._programs.elementwise import Run, Unknown
+from bregjax._programs.scans import scan_split
 
 __all__ = ["Routine"]
 
@@ -228,7 +229,7 @@ def _chosen(going: np.ndarray, new: Any, old: Any) -> Any:
 def _scan(eqn: Any) -> _Control:
     params = eqn.params
     body, length = Routine(params["jaxpr"]), params["length"]
-    consts, carry = params["num_consts"], params["num_carry"]
+    consts, carry = scan_split(eqn, _parts(params["jaxpr"])[0])
     steps = range(length)
     order = reversed(steps) if params["reverse"] else steps
     order = list(order)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from bregjax._programs.scans import scan_split
 from bregjax._typing import Array
 from bregjax.convex._directional.ray import Doubt, Doubts, Ray, is_concrete, unknown
 
@@ -117,24 +118,6 @@ def cond_rule(walk: Walk, doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list
     return [_poisoned(doubts, ray, index.slope, Doubt.TIE) for ray in outs]
 
 
-def _scan_split(eqn: Any, body: Any) -> tuple[int, int]:
-    """Number of constants and number of carries of a scan.
-
-    jax 0.12 keeps these numbers in private trees, but a scanned array has one axis more
-    outside than in the body.
-    """
-    if "num_consts" in eqn.params:
-        return eqn.params["num_consts"], eqn.params["num_carry"]
-    rank = lambda var: len(var.aval.shape)
-    carries = sum(
-        rank(a) == rank(b) for a, b in zip(eqn.outvars, body.outvars, strict=True)
-    )
-    scanned = sum(
-        rank(a) != rank(b) for a, b in zip(eqn.invars, body.invars, strict=True)
-    )
-    return len(eqn.invars) - carries - scanned, carries
-
-
 def _slice(ray: Ray) -> Ray:
     """A ray of zeros of the kind and shape that one step of a scanned ray has."""
     part = lambda array: jnp.zeros(array.shape[1:], array.dtype)
@@ -163,7 +146,7 @@ def _settle(
 def scan_rule(walk: Walk, doubts: Doubts, eqn: Any, rays: Sequence[Ray]) -> list[Ray]:
     """Run the same scan over values and slopes."""
     closed = eqn.params["jaxpr"]
-    num_consts, num_carry = _scan_split(eqn, closed.jaxpr)
+    num_consts, num_carry = scan_split(eqn, closed.jaxpr)
     split = num_consts + num_carry
     consts, carry, xs = rays[:num_consts], rays[num_consts:split], rays[split:]
     first = [_slice(ray) for ray in xs]
