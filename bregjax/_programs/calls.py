@@ -38,11 +38,11 @@ class Program:
 
     def __call__(self, *args: PyTree, **static: Hashable) -> PyTree:
         """Call the function; what is given by keyword is static."""
-        leaves = jax.tree.leaves(args)
+        leaves, structure = jax.tree.flatten(args)
         traced = any(isinstance(leaf, Tracer) for leaf in leaves)
         in_double = jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
         if in_double and not traced:
-            found = self._routine(args, static)
+            found = self._routine(leaves, structure, static)
             if found is not None and is_quick(found[0]):
                 return _run(*found, leaves)
         return self._jitted(**static)(*args)
@@ -59,18 +59,18 @@ class Program:
             *args: Values, or `jax.ShapeDtypeStruct` in their place.
             **static: As in a call.
         """
-        found = self._routine(args, static)
+        found = self._routine(*jax.tree.flatten(args), static)
         return None if found is None else found[0]
 
     def _routine(
-        self, args: PyTree, static: dict[str, Hashable]
+        self, leaves: list[Any], structure: Any, static: dict[str, Hashable]
     ) -> tuple[Routine, Any] | None:
         """The routine for arguments of such shapes, and the structure of its result."""
-        leaves, structure = jax.tree.flatten(args)
         key = (structure, tuple(map(_form, leaves)), tuple(static.items()))
         if key not in self._routines:
             if len(self._routines) >= _KEPT:
                 self._routines.clear()
+            args = jax.tree.unflatten(structure, leaves)
             self._routines[key] = self._translated(args, static)
         return self._routines[key]
 

@@ -9,7 +9,7 @@ from bregjax._problem import Problem
 from bregjax.hierarchy._dendrogram import Dendrogram
 from bregjax.hierarchy._tree_costs import children_of
 
-__all__ = ["Beginning", "beginning"]
+__all__ = ["Beginning", "beginning", "check_start"]
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,19 @@ def beginning(start: Dendrogram | None, problem: Problem) -> Beginning | None:
 
     Raises:
         TypeError: If it is no dendrogram.
-        ValueError: If it is of other rows, or of another problem.
+        ValueError: If it is over other rows.
     """
     if start is None:
         return None
+    check_start(start, problem)
+    m = problem.num_points
+    children: Any = np.asarray(children_of(start, m), np.int32)
+    nodes = np.arange(m + len(children))
+    return Beginning(children, np.setdiff1d(nodes, children))
+
+
+def check_start(start: Any, problem: Problem) -> None:
+    """Raise unless it is a forest over the rows of a problem; see `beginning`."""
     if not isinstance(start, Dendrogram):
         raise TypeError(
             f"`start` must be a Dendrogram; got {type(start).__name__}. Take the "
@@ -63,6 +72,3 @@ def beginning(start: Dendrogram | None, problem: Problem) -> Beginning | None:
             f"{start.num_leaves} leaves. New rows may change each merge: a tree of "
             "more rows has to be made anew."
         )
-    children: Any = np.asarray(children_of(start, m), np.int32)
-    nodes = np.arange(m + len(children))
-    return Beginning(children, np.setdiff1d(nodes, children))

@@ -12,7 +12,7 @@ from bregjax._progress import progress_shown
 from bregjax._sparse_rows import SparseRows
 from bregjax.clusters import HostModel
 from bregjax.clusters._host_model import rows_of
-from bregjax.hierarchy._beginnings import beginning
+from bregjax.hierarchy._beginnings import check_start
 from bregjax.hierarchy._constraints import Constraints
 from bregjax.hierarchy._dendrogram import Dendrogram
 from bregjax.hierarchy._engine_bounded import bounded
@@ -58,7 +58,8 @@ def agglomerate_constrained(
         ArithmeticError: If a merge cost could not be computed.
     """
     _check_mesh(mesh)
-    beginning(start, problem)  # checks it
+    if start is not None:
+        check_start(start, problem)
     problem = dense_problem(problem)
     m, stop = problem.num_points, constraints.stop
     with known_values(), on_host():

@@ -1,4 +1,4 @@
-"""Dendrograms."""
+"""Pictures of one tree: its lines, its cut, strips of clusters and classes, names."""
 
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
