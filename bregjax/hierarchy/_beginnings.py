@@ -72,3 +72,4 @@ def check_start(start: Any, problem: Problem) -> None:
             f"{start.num_leaves} leaves. New rows may change each merge: a tree of "
             "more rows has to be made anew."
         )
+    children_of(start, m)
