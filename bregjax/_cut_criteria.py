@@ -33,7 +33,7 @@ class NumClusters:
     """Criteria for 1 to K clusters; `print` them, or ask `.num_clusters`.
 
     Attributes:
-        numbers: k = 1, 2, … K.
+        numbers: k = 1, 2, … K; of a forest from the number of its trees on.
         num_parameters: Free parameters of a mixture of k clusters, k p + k − 1 with p
             those of the family, `[K]`.
         log_likelihood: Σ w log Σ_c π_c p(x; c) of the rows as they are, in nats, `[K]`.
@@ -43,9 +43,10 @@ class NumClusters:
             BIC plus a penalty for clusters that overlap, `[K]`. The smaller the better.
         held_out: The leave-one-out log-likelihood of the tree's cuts, `[K]`: the larger
             the better. None where it was not asked for.
-        costs: What it costs to join k clusters into k − 1, in nats, `[K]`; NaN for 1.
+        costs: What it costs to join k clusters into k − 1, in nats, `[K]`; NaN for 1,
+            and for the trees of a forest.
         gaps: `costs` of k over those of k + 1, `[K]`: how much more than the merge
-            before it costs to go below k. NaN for 1, and where there is no merge.
+            before it costs to go below k. NaN where there is no such merge.
         sample_size: N, the weight of all rows.
         criterion: Which of "bic", "icl", "held_out" and "gap" chooses.
         refined: Whether likelihoods are of mixtures that EM has fitted, from the cuts.
@@ -128,7 +129,7 @@ class NumClusters:
         """The number, and how it was chosen, in a line."""
         of = "mixtures fitted by EM" if self.refined else "cuts of the tree"
         clusters = f"{self.num_clusters} cluster{'s' * (self.num_clusters != 1)}"
-        tried = f"of 1 to {self.numbers[-1]} ({of})"
+        tried = f"of {self.numbers[0]} to {self.numbers[-1]} ({of})"
         return f"{clusters} by {_NAMES[self.criterion]}, {tried}"
 
     def to_dict(self) -> dict[str, list[float]]:
@@ -160,11 +161,13 @@ class NumClusters:
             ("cost", self.costs, ".4g"),
             ("gap", self.gaps, ".2f"),
         ]
-        low = int(np.clip(best - _SHOWN, 1, max(len(self.numbers) - 2 * _SHOWN, 1)))
+        count, at = len(self.numbers), best - self.numbers[0]
+        low = int(np.clip(at - _SHOWN, 0, max(count - 1 - 2 * _SHOWN, 0)))
         table = [("", "k", *(name for name, _, _ in columns))]
-        for k in range(low, min(low + 2 * _SHOWN, len(self.numbers)) + 1):
+        for i in range(low, min(low + 2 * _SHOWN + 1, count)):
+            k = self.numbers[i]
             mark = "*" if k == best else "·" if k in self.plausible else ""
-            cells = (_number(values[k - 1], form) for _, values, form in columns)
+            cells = (_number(values[i], form) for _, values, form in columns)
             table.append((mark, str(k), *cells))
         lines += ["  " + line for line in aligned(table)]
         return "\n".join([*lines, *self.caveats])

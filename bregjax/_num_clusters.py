@@ -83,8 +83,10 @@ def choose_num_clusters(
     Args:
         problem: What the tree is of. Its family must have densities: no convex
             function.
-        tree: A dendrogram of the problem, or its children `[m − 1, 2]`.
-        max_clusters: K, from 1 to m; 20 if None, or m where there are fewer rows.
+        tree: A dendrogram of the problem, or its children `[m − 1, 2]`. Of a forest
+            the numbers start at that of its trees.
+        max_clusters: K, up to m; if None 20, or as many beyond the first number as
+            there are of a tree, or m where there are fewer rows.
         criterion: "bic"; "icl", which counts clusters that overlap as one sooner;
             "held_out", the leave-one-out likelihood of the cuts, which says too many
             rather than too few, as the tree has seen the row, and wants smoothed counts
@@ -157,22 +159,33 @@ def choose_num_clusters(
             "tree.merge_costs[-20:]."
         )
     m = problem.num_points
-    children = np.asarray(children_of(tree, m, whole_for="choose_num_clusters"))
+    children = np.asarray(children_of(tree, m))
     check_same_problem(tree, problem)
+    least = 1
+    if isinstance(tree, Dendrogram):
+        # Merges that a forest lacks are in no cut into as many clusters as trees.
+        least, tree = tree.num_trees, tree.joined(cost=np.nan)
+        children = np.asarray(tree.children)
     costs, gaps = _costs_and_gaps(problem, tree, m)
     problem = problem.replace(smoothing=lessened(problem.smoothing, smoothing_share))
     if max_clusters is None:
-        max_clusters = min(_MOST, m)
+        max_clusters = min(least - 1 + _MOST, m)
     count = check_count("max_clusters", max_clusters, m, "rows")
+    if count < least:
+        raise ValueError(
+            f"`max_clusters` must be at least {least}, the number of trees of the "
+            f"forest; got {count}. Try more, or give a tree."
+        )
     size = cut_size(count, m)
+    numbers = np.arange(least, count + 1)
     if refine:
-        sums = _refined(problem, children, count, size)
+        sums = _refined(problem, children, numbers, size)
     else:
-        sums = evaluate(likelihoods_of_cuts, problem, children, size=size)[:, :count]
+        sums = evaluate(likelihoods_of_cuts, problem, children, size=size)
+        sums = sums[:, numbers - 1]
     left_out = None
     if held_out or criterion == "held_out":
-        left_out = _left_out(problem, children, count, size)
-    numbers = np.arange(1, count + 1)
+        left_out = _left_out(problem, children, numbers, size)
     num_parameters = numbers * (family.num_parameters + 1) - 1
     sample_size = float(np.sum(problem.weights))
     penalty = num_parameters * np.log(sample_size)
@@ -183,8 +196,8 @@ def choose_num_clusters(
         bic=penalty - 2 * sums[0],
         icl=penalty - 2 * sums[1],
         held_out=left_out,
-        costs=costs[:count],
-        gaps=gaps[:count],
+        costs=costs[numbers - 1],
+        gaps=gaps[numbers - 1],
         sample_size=sample_size,
         criterion=criterion,
         refined=refine,
@@ -204,13 +217,13 @@ def _checked(name: str, problem: Problem) -> Problem:
 
 
 def _refined(
-    problem: Problem, children: np.ndarray, count: int, size: int
+    problem: Problem, children: np.ndarray, numbers: np.ndarray, size: int
 ) -> np.ndarray:
-    """The sums of `likelihoods_of_cuts`, after EM from each cut, `[2, count]`."""
+    """The sums of `likelihoods_of_cuts`, after EM from each cut, `[2, K]`."""
     found, m = [], problem.num_points
     with working(problem) as work:
         points = points_of(work)
-        for k in range(1, count + 1):
+        for k in numbers.tolist():
             labels = labels_of(node_of_leaf(children, m, None, "num_clusters", k))
             best, _, _ = fitted_mixture(
                 points,
@@ -223,14 +236,14 @@ def _refined(
 
 
 def _left_out(
-    problem: Problem, children: np.ndarray, count: int, size: int
+    problem: Problem, children: np.ndarray, numbers: np.ndarray, size: int
 ) -> np.ndarray:
     if problem.num_points == 1:
         return np.full(1, np.nan)
     return np.array(
         [
             evaluate(leave_one_out, problem, children, np.int32(k), size=size)
-            for k in range(1, count + 1)
+            for k in numbers
         ]
     )
 

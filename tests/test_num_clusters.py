@@ -221,6 +221,26 @@ def test_costs_and_gaps(rng):
 
 
 @quiet
+@pytest.mark.parametrize("refine", [False, True])
+def test_forests_are_the_beginnings_of_trees(refine, rng):
+    problem, tree, _, _ = make("poisson", rng)
+    forest = bj.agglomerate(problem, num_clusters=3)
+    options = {"max_clusters": 6, "held_out": True, "refine": refine}
+    found = bj.choose_num_clusters(problem, forest, **options)
+    whole = bj.choose_num_clusters(problem, tree, **options)
+    assert found.numbers.tolist() == [3, 4, 5, 6]
+    for name in ("num_parameters", "bic", "icl", "held_out"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(whole, name)[2:])
+    np.testing.assert_array_equal(found.costs[1:], whole.costs[3:])
+    np.testing.assert_array_equal(found.gaps[1:], whole.gaps[3:])
+    assert np.isnan([found.costs[0], found.gaps[0]]).all()
+    assert found.num_clusters == 3 + np.argmin(found.bic)
+    assert "of 3 to 6" in repr(found)
+    with pytest.raises(ValueError, match="`max_clusters` must be at least 3"):
+        bj.choose_num_clusters(problem, forest, max_clusters=2)
+
+
+@quiet
 def test_weights_are_repetitions(rng):
     problem, tree, _, _ = make("unsmoothed", rng)
     copies = np.repeat(np.arange(M), np.asarray(problem.weights).astype(int))

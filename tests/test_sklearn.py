@@ -11,9 +11,12 @@ import polars as pl
 import pytest
 import scipy.sparse
 from sklearn.base import clone as untyped_clone
+from sklearn.cluster import AgglomerativeClustering
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import kneighbors_graph
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
@@ -95,6 +98,55 @@ def expected_to_fail(estimator: Any) -> dict[str, str]:
 @parametrize_with_checks(OTHERS, expected_failed_checks=expected_to_fail)
 def test_checks_of_other_families(estimator, check):
     test_checks_of_scikit_learn(estimator, check)
+
+
+# --- Connectivity --------------------------------------------------------------------
+
+
+def near(x: Any) -> Any:
+    return kneighbors_graph(x, 6, include_self=False)
+
+
+def test_connectivity_as_in_scikit_learn(x):
+    expected = AgglomerativeClustering(3, connectivity=near(x)).fit(x)
+    for graph in (near, near(x), near(x).toarray() > 0):
+        found = BregmanAgglomerative(3, family="ward", connectivity=graph)
+        labels = found.fit_predict(x)
+        assert adjusted_rand_score(labels, expected.labels_) == 1
+    pieces = BregmanAgglomerative(3, connectivity="chain").fit(x)
+    assert np.flatnonzero(np.diff(pieces.labels_)).tolist() == [14, 29]
+    assert clone(pieces).fit(x).labels_.tolist() == pieces.labels_.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:BIC is flat:UserWarning")
+def test_parts_that_no_edge_joins(x):
+    graph = np.zeros((45, 45), bool)
+    graph[:20, :20] = graph[20:, 20:] = True
+    model = BregmanAgglomerative(2, family="ward", connectivity=graph).fit(x)
+    assert model.dendrogram_.num_trees == 2
+    np.testing.assert_array_equal(model.labels_, np.arange(45) < 20)
+    assert model.children_.shape == (43, 2)
+    assert np.isfinite(model.predict_proba(x)).all()
+    best = clone(model).set_params(n_clusters="bic").fit(x)
+    assert best.choice_.numbers[0] == 2
+    with pytest.raises(ValueError, match="`n_clusters` must be at least 2"):
+        clone(model).set_params(n_clusters=1).fit(x)
+
+
+def test_rows_of_weight_0_are_in_no_graph(x):
+    weights = np.ones(45)
+    weights[::7] = 0
+    kept = weights > 0
+    for graph in (near(x), np.argwhere(near(x).toarray())):
+        found = BregmanAgglomerative(4, connectivity=graph).fit(
+            x, sample_weight=weights
+        )
+        part = near(x)[kept][:, kept]
+        expected = BregmanAgglomerative(4, connectivity=part).fit(x[kept])
+        np.testing.assert_array_equal(found.labels_[kept], expected.labels_)
+    chained = BregmanAgglomerative(3, connectivity="chain")
+    labels = clone(chained).fit(x, sample_weight=weights).labels_
+    np.testing.assert_array_equal(labels[kept], chained.fit(x[kept]).labels_)
 
 
 # --- Input of any make ---------------------------------------------------------------

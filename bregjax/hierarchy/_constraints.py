@@ -9,7 +9,7 @@ from bregjax._checks import check_count, is_concrete
 from bregjax._inputs import number_array
 from bregjax._typing import DataLike
 
-__all__ = ["Constraints", "constraints_of"]
+__all__ = ["Constraints", "constraints_of", "edges_of"]
 
 _CHAIN = "chain"
 _KINDS = (
@@ -76,7 +76,7 @@ def constraints_of(
             other, or there can't be so many clusters.
         TypeError: If one is of no kind known here.
     """
-    edges = None if connectivity is None else _edges_of(connectivity, num_points)
+    edges = None if connectivity is None else edges_of(connectivity, num_points)
     must = _rows_of("must_link", must_link, num_points)
     apart = _rows_of("cannot_link", cannot_link, num_points)
     group = _components(must, num_points)
@@ -94,7 +94,13 @@ def constraints_of(
     return found
 
 
-def _edges_of(connectivity: Any, num_points: int) -> np.ndarray:
+def edges_of(connectivity: Any, num_points: int) -> np.ndarray:
+    """The pairs of rows that an edge joins, the smaller first, each once, `[e, 2]`.
+
+    Raises:
+        ValueError: If shape, row numbers or values are unfit.
+        TypeError: If it is of no kind known here.
+    """
     if isinstance(connectivity, str):
         if connectivity != _CHAIN:
             raise ValueError(

@@ -13,6 +13,7 @@ from bregjax._problem import Problem, SmoothingLike
 from bregjax._typing import TableLike
 from bregjax.families._layout import Missing
 from bregjax.hierarchy import Dendrogram, agglomerate
+from bregjax.hierarchy._constraints import edges_of
 from bregjax.sklearn._base import FamilyEstimator, check_number_of_clusters
 from bregjax.sklearn._clusters import PartitionMixture, by_weight, inverse, likeliest
 
@@ -48,13 +49,17 @@ class BregmanAgglomerative(ClusterMixin, FamilyEstimator):
             bandwidth of Gaussians (`family.smoothing_of`), which suits grids.
         missing: How missing cells (NaN) count, for families of independent columns;
             "observed" where only new rows lack cells.
+        connectivity: Which rows may share a cluster by way of which: as of
+            `bregjax.agglomerate`, or a function that makes such a graph of the rows
+            given to `fit`. What no edge joins stays apart: `dendrogram_` is then a
+            forest, which can't be cut into fewer clusters than it has trees.
         engine: As of `bregjax.agglomerate`.
 
     Attributes:
         labels_: The cluster of each row, int32 `[m]`.
         n_clusters_: The number of clusters.
         children_: The two nodes of each merge, `[m − 1, 2]`, as in
-            `AgglomerativeClustering`.
+            `AgglomerativeClustering`; fewer of a forest.
         distances_: What each merge costs, in nats, `[m − 1]`. They may decrease: trees
             of Bregman divergences can invert.
         n_leaves_: The number m of leaves, the rows of weight above 0.
@@ -90,6 +95,7 @@ class BregmanAgglomerative(ClusterMixin, FamilyEstimator):
         family: FamilyLike | None = "gaussian",
         smoothing: SmoothingLike | float = "auto",
         missing: Missing = "auto",
+        connectivity: Any = None,
         engine: str = "auto",
     ) -> None:
         self.n_clusters = n_clusters
@@ -97,6 +103,7 @@ class BregmanAgglomerative(ClusterMixin, FamilyEstimator):
         self.family = family
         self.smoothing = smoothing
         self.missing = missing
+        self.connectivity = connectivity
         self.engine = engine
 
     def fit(self, X: TableLike, y: Any = None, sample_weight: Any = None) -> Self:
@@ -113,13 +120,15 @@ class BregmanAgglomerative(ClusterMixin, FamilyEstimator):
             The estimator.
 
         Raises:
-            ValueError: If `n_clusters` and `max_cost` are both given, or neither; or
-                rows, weights or arguments do not fit.
+            ValueError: If `n_clusters` and `max_cost` are both given, or neither; rows,
+                weights or arguments do not fit; or `connectivity` leaves more trees
+                than `n_clusters`.
         """
         del y
         self._check_arguments()
         kept, rest = self._fit_problem(X, sample_weight, least=2)
-        tree = agglomerate(self.problem_, engine=self.engine)
+        graph = self._graph(X, kept)
+        tree = agglomerate(self.problem_, connectivity=graph, engine=self.engine)
         which = self._cut(self.problem_, tree)
         weights = np.asarray(self.problem_.weights)
         own = np.asarray(tree.cut(**which))
@@ -204,6 +213,17 @@ class BregmanAgglomerative(ClusterMixin, FamilyEstimator):
                 "n_clusters=None with `max_cost`."
             )
 
+    def _graph(self, x: TableLike, kept: np.ndarray) -> Any:
+        """The graph of the rows of weight above 0."""
+        graph = self.connectivity
+        if callable(graph):
+            graph = graph(x)
+        if graph is None or isinstance(graph, str) or kept.all():
+            return graph
+        edges = edges_of(graph, len(kept))
+        number = np.cumsum(kept) - 1
+        return number[edges[kept[edges].all(axis=1)]]
+
     def _cut(self, problem: Problem, tree: Dendrogram) -> dict[str, Any]:
         """How to cut the tree, in the words of `Dendrogram.cut`."""
         if self.max_cost is not None:
@@ -212,6 +232,12 @@ class BregmanAgglomerative(ClusterMixin, FamilyEstimator):
             count = check_number_of_clusters(
                 "n_clusters", self.n_clusters, problem.num_points
             )
+            if count < tree.num_trees:
+                raise ValueError(
+                    f"`n_clusters` must be at least {tree.num_trees}, the number of "
+                    f"parts that no edge of `connectivity` joins; got {count}. Add "
+                    "edges, or ask for more clusters."
+                )
             return {"num_clusters": count}
         if self.n_clusters not in get_args(Criterion):
             raise ValueError(
