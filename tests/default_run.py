@@ -33,7 +33,6 @@ FUNCTIONS = (
     "*max_norm*",
     "*simplex*",
     "*log_det",
-    "*affine*",
 )
 
 # Families: one of each kind of cluster model.
@@ -90,14 +89,12 @@ DEFAULT = {
         "test_closed_cluster_models_are_what_psi_alone_gives": ("poisson", "gaussian"),
     },
     "test_conjugate.py": {
-        "test_accuracy": (
-            "*Poisson*",
-            "*generic 50*",
-            "float64-Gaussian sd (1, 10, .01) mean 0-newton",
-        ),
+        "test_accuracy": ("*Poisson 1e-08*", "*Poisson 1.000001*"),
         "test_batches_with_bad_members": ("float64-*",),
         "test_hostile_points": ("float64-2",),
-        "test_boundary_and_outside": ("float64-*Poisson*", "float64-*two zeros*"),
+        "test_boundary_and_outside": ("float64-*two zeros*",),
+        "test_second_call_does_not_retrace": ("options0",),
+        "test_many_dimensions": (),
     },
     "test_conjugate_derivatives.py": {
         "test_second_derivatives_overcomplete": (),
@@ -177,6 +174,7 @@ DEFAULT = {
     },
     "test_many_conjugates.py": {
         "test_values_are_right": ("float64-True-*", "float32-True-diagonal_gaussian"),
+        "test_the_careful_solver_takes_what_is_left": (),
     },
     "test_missing_cells.py": {
         "test_float32_inside_jit": (),
@@ -188,7 +186,7 @@ DEFAULT = {
         ),
         "test_costs_add_up_to_those_of_complete_columns": ("poisson",),
         "test_nothing_missing_is_as_complete_data": ("poisson", "diagonal_gaussian"),
-        "test_gradients": ("bernoulli-observed", "diagonal_gaussian-scaled"),
+        "test_gradients": ("bernoulli-observed",),
         "test_scaled_costs": ("poisson",),
         "test_equal_rows_merge_first_and_at_no_cost": ("poisson",),
         "test_columns_count_by_their_weights": ("observed",),
@@ -199,7 +197,7 @@ DEFAULT = {
         "test_rows_on_the_boundary_have_derivatives": ("poisson",),
         "test_float32": (),
         "test_gradients": ("poisson",),
-        "test_likelihoods_against_scipy": ("poisson",),
+        "test_likelihoods_against_scipy": (),
     },
     "test_partition.py": {
         "test_objectives_never_get_worse": ("gaussian", "poisson", "truncated_poisson"),
@@ -358,6 +356,12 @@ DEFAULT = {
         "test_optimizers_agree": (),
         "test_columns_in_any_units": (),
         "test_the_number_of_trees_is_bounded": (),
+    },
+    "test_multiscale.py": {
+        "test_trees_of_each_size_against_a_loop": ("False",),
+    },
+    "test_forest_functions.py": {
+        "test_co_clustering_of_forests": (),
     },
     "test_narrow_bandwidths.py": {
         "test_tuning_from_far_below": (),
