@@ -7,7 +7,9 @@ from typing_extensions import override
 from bregjax._programs import Program, compiling, program
 from bregjax._typing import PyTree
 from bregjax.clusters._base import ClusterModel
-from bregjax.clusters._host_model import HostModel, rows_of
+from bregjax.clusters._gaussian_models import FullGaussianModel
+from bregjax.clusters._host_model import HostModel, RoughCosts, rows_of
+from bregjax.clusters._rough_gaussians import RoughGaussians, alike
 
 __all__ = ["ClosedHost"]
 
@@ -71,6 +73,16 @@ class ClosedHost(HostModel):
     @override
     def search_costs(self, a: PyTree, b: PyTree) -> tuple[np.ndarray, PyTree]:
         return _by_size(_cost_and_union, self._search, a, b)
+
+    @override
+    def has_rough(self, statistics: PyTree) -> bool:
+        is_full = isinstance(self._search, FullGaussianModel)
+        return is_full and alike(np.asarray(statistics.covariance))
+
+    @override
+    def rough(self, leaves: PyTree) -> RoughCosts | None:
+        is_full = isinstance(self._search, FullGaussianModel)
+        return RoughGaussians.of(leaves) if is_full else None
 
     @override
     def is_quick(self, leaves: PyTree) -> bool:

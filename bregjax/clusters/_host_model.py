@@ -8,7 +8,45 @@ import numpy as np
 from bregjax._typing import PyTree
 from bregjax.clusters._screens import Screen
 
-__all__ = ["HostModel", "rows_of"]
+__all__ = ["HostModel", "RoughCosts", "rows_of"]
+
+
+class RoughCosts(abc.ABC):
+    """Clusters in slots, whose costs are quick to compute and may be off a little.
+
+    Most pairs that an engine looks at cost so much more than the one that merges next
+    that a rough cost says so.
+    """
+
+    @abc.abstractmethod
+    def first_bounds(self) -> np.ndarray:
+        """Lower bounds of the costs of all pairs of points, `[m, m]`."""
+
+    @abc.abstractmethod
+    def costs(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Costs `[p]` of pairs of slots, and the most that each is off.
+
+        Not finite where nothing is known.
+        """
+
+    @abc.abstractmethod
+    def merge(self, low: int, high: int) -> None:
+        """Put the union of two slots into the first."""
+
+    @abc.abstractmethod
+    def bounds(self, slot: int, limit: float) -> np.ndarray:
+        """Lower bounds of the costs of the union made last, in `slot`, with all slots.
+
+        Those above a limit may be looser.
+        """
+
+    @abc.abstractmethod
+    def keep(self, slots: np.ndarray) -> None:
+        """Leave out all other slots."""
+
+    @abc.abstractmethod
+    def pool(self, a: PyTree, b: PyTree) -> PyTree:
+        """States of unions, of few clusters, as `HostModel.pool`."""
 
 
 class HostModel(abc.ABC):
@@ -68,6 +106,15 @@ class HostModel(abc.ABC):
 
     def screen(self, leaves: PyTree) -> Screen | None:
         """Bounds as of `ClusterModel.screen`; None where these would have to solve."""
+        del leaves
+
+    def has_rough(self, statistics: PyTree) -> bool:
+        """Whether `rough` has costs for clusters of points with these statistics."""
+        del statistics
+        return False
+
+    def rough(self, leaves: PyTree) -> RoughCosts | None:
+        """Costs that are quicker than `search_costs`, of clusters of these points."""
         del leaves
 
     def is_quick(self, leaves: PyTree) -> bool:

@@ -15,6 +15,11 @@ The matrix begins with 0.25, 2.25, 12.25; 1, 9; 4. Points 0 and 1 merge at 0.25.
 their union and 3 the bounds are max(2.25, 1) − 0.25 = 2 and ½ (2.25 + 1 − 0.25) = 1.5;
 for 7 they are 12 and 10.5. The least entry is now the bound 2, so the cost is
 evaluated: 2.0833, which is less than all others, and that pair merges next.
+
+Where a model has rough costs, an entry goes from a bound to a rough cost, less what that
+may be off; and to the cost only if two pairs may each be the next. With 5 ± 0.001 and
+7 ± 0.001 the first pair merges at a cost of at most 5.001, whatever it is; 5 ± 0.001
+beside 5.0005 ± 0.001 has to be settled.
 """
 
 from collections.abc import Callable
@@ -26,6 +31,13 @@ import numpy as np
 from bregjax._typing import PyTree
 from bregjax.clusters import HostModel
 from bregjax.clusters._host_model import rows_of
+from bregjax.hierarchy._bound_matrix import (
+    BOUND,
+    COST,
+    ROUGH,
+    BoundMatrix,
+    distinct_pairs,
+)
 from bregjax.hierarchy._interrupted import Interrupted
 
 __all__ = ["BoundedInfo", "bounded"]
@@ -33,8 +45,13 @@ __all__ = ["BoundedInfo", "bounded"]
 # Pairs whose costs are asked for together, if as many are in question; a solver's block
 # of lanes takes as long for a few.
 _BATCH = 64
+# Rough costs that are computed together at most, and bounds up to so many times the
+# cost of a merge that are worth some work.
+_MANY, _FAR = 256, 3.0
 # Rows that are looked at together.
 _ROWS = 32
+# Slots are left out once no more than half are in use.
+_HALF = 0.5
 # Numbers in the states of pairs of the first search that are asked for together.
 _FIRST = 2**22
 # Numbers in the states of unions that are kept.
@@ -51,13 +68,15 @@ class BoundedInfo:
 
     Attributes:
         duplicates: Merges of equal points, made before all others.
-        first_costs: Costs of pairs of points.
-        later_costs: Costs of pairs with a union, evaluated where a bound was least.
+        first_costs: Costs of pairs of points, where all were computed at first.
+        rough_costs: Rough costs, computed where a bound was least.
+        later_costs: Costs, computed where a bound was least or a rough cost undecided.
         calls: How many times those were asked for.
     """
 
     duplicates: int = 0
     first_costs: int = 0
+    rough_costs: int = 0
     later_costs: int = 0
     calls: int = 0
 
@@ -108,6 +127,7 @@ def bounded(
             if pair is None:
                 break
             run.merge(*pair)
+            run.compact()
     except KeyboardInterrupt as stop:
         raise Interrupted(run.children[: m - run.left], m) from stop
     count = m - run.left
@@ -160,110 +180,149 @@ class _Run:
         self._node = self._node[self._first]
 
     def search(self, apart: np.ndarray | None = None) -> None:
-        """Evaluate the costs of all pairs but those of points that stay apart."""
+        """Compute or bound the costs of all pairs but those of points that stay apart."""
+        size, states = self.left, rows_of(self.nodes, self._node)
+        self._in_use = np.ones(size, bool)
+        self._rough = self.host.rough(states)
+        if self._rough is None:
+            self._noise = self.host.noise(states)
+            self._pairs = BoundMatrix(np.full((size, size), np.inf), COST)
+            self._compute_all()
+        else:
+            # What a rough cost may be off is taken off.
+            self._noise = np.zeros(size)
+            self._pairs = BoundMatrix(self._rough.first_bounds(), BOUND)
+        if apart is not None:
+            # An infinite cost stays one: those of a union follow from its parts'.
+            low, high = np.searchsorted(self._first, apart).T
+            self._pairs.put(low, high, np.full(len(low), np.inf), COST)
+        slots = np.arange(size)
+        for start in range(0, size, _ROWS):
+            self._pairs.look(slots[start : start + _ROWS])
+        if size > 1 and self._rough is None:
+            # Most of these merge; their states were too many to keep.
+            low, high = distinct_pairs(slots, self._pairs.nearest, size)
+            may = self._pairs.bound[low, high] < np.inf
+            self._remember(low[may], high[may])
+
+    def _compute_all(self) -> None:
         size = self.left
-        self._states = rows_of(self.nodes, self._node)
-        self._noise = self.host.noise(self._states)
-        self._bound = np.full((size, size), np.inf)
-        self._exact = np.ones((size, size), bool)
         slots, step = np.arange(size), max(_FIRST // (max(size, 1) * self._numbers), 1)
         for start in range(0, size - 1, step):
             some = slots[start : start + step]
             row, column = np.nonzero(some[:, None] < slots[None])
-            self._evaluate(some[row], column)
+            self._compute(some[row], column)
         self.info.first_costs = size * (size - 1) // 2
-        if apart is not None:
-            # An infinite cost stays one: those of a union follow from its parts'.
-            low, high = np.searchsorted(self._first, apart).T
-            self._bound[low, high] = self._bound[high, low] = np.inf
-        self._nearest, self._least = np.zeros(size, int), np.full(size, np.inf)
-        for start in range(0, size, _ROWS):
-            self._look(slots[start : start + _ROWS])
-        if size > 1:
-            # Most of these merge; their states were too many to keep.
-            low, high = _pairs(np.arange(size), self._nearest, size)
-            may = self._bound[low, high] < np.inf
-            self._remember(low[may], high[may])
 
-    def front(self) -> tuple[int, int] | None:
-        """The pair of least cost; costs are evaluated until its bound is exact.
+    def front(self) -> tuple[int, int, float] | None:
+        """The pair of least cost, and the most that it may cost.
 
-        None where no pair may merge.
+        Costs are computed until that is certain. None where no pair may merge.
         """
+        pairs = self._pairs
         while True:
-            least, nearest = self._least, self._nearest
-            rows = np.arange(len(least))
-            found = self._bound[rows, nearest]
-            ready = self._exact[rows, nearest] & (found == least)
-            limit = np.min(least, where=ready, initial=np.inf)
-            unsure = np.flatnonzero(~ready & (least <= limit))
-            if len(unsure) > _ROWS:
-                order = np.argpartition(least[unsure], _ROWS)
-                unsure = unsure[order[:_ROWS]]
-            if not len(unsure):
-                low = int(np.argmin(least))
-                high = int(np.argmin(self._bound[low]))
-                if self._exact[low, high]:
-                    return (low, high) if least[low] < np.inf else None
-                unsure = np.array([low])
-            limit = min(limit, self._look(unsure))
-            self._settle_rows(unsure, limit)
+            rows = pairs.unsure(_ROWS)
+            if len(rows):
+                bounds = pairs.look(rows)
+                if self._settle(rows, bounds, min(pairs.limit(), _LOST)):
+                    pairs.look(rows)
+                continue
+            low = int(np.argmin(pairs.least))
+            if pairs.least[low] == np.inf:
+                return None
+            low, high = sorted((low, int(pairs.nearest[low])))
+            if pairs.kind[low, high] == COST:
+                return low, high, float(pairs.bound[low, high])
+            most = self._most(low, high)
+            if most is not None:
+                return low, high, most
 
-    def _look(self, rows: np.ndarray) -> float:
-        """Find the least entry of each row; return the least that is exact."""
-        bounds = self._bound[rows]
-        nearest = np.argmin(bounds, axis=1)
-        least = bounds[np.arange(len(rows)), nearest]
-        self._nearest[rows], self._least[rows] = nearest, least
-        return np.min(least, where=self._exact[rows, nearest], initial=np.inf)
+    def _settle(self, rows: np.ndarray, bounds: np.ndarray, limit: float) -> bool:
+        """Compute costs of rows whose bounds are within a limit; whether there are."""
+        pairs = self._pairs
+        near = np.flatnonzero(bounds.ravel() <= limit)
+        row, column = np.divmod(near, len(pairs))
+        loose = pairs.kind[rows[row], column] == BOUND
+        if not loose.any():
+            return False
+        if self._rough is None:
+            # All that are in question, and others in the rest of the batch.
+            bounds[pairs.kind[rows] > BOUND] = np.inf
+            count = min(_BATCH, np.count_nonzero(bounds < np.inf))
+            chosen = np.argpartition(bounds.ravel(), count - 1)[:count]
+            row, column = np.divmod(chosen, len(pairs))
+        else:
+            row, column = row[loose], column[loose]
+            if len(row) > _MANY:
+                chosen = np.argpartition(bounds[row, column], _MANY)[:_MANY]
+                row, column = row[chosen], column[chosen]
+        low, high = distinct_pairs(rows[row], column, len(pairs))
+        if self._rough is None:
+            self._remember(low, high)
+        else:
+            self._estimate(low, high)
+        return True
 
-    def _settle_rows(self, rows: np.ndarray, limit: float) -> None:
-        """Evaluate the least bounds of rows, if some are within a limit."""
-        size = len(self._least)
-        bounds = np.where(self._exact[rows], np.inf, self._bound[rows]).ravel()
-        if not np.any(bounds <= limit):
-            return
-        # All that are in question, and others in the rest of the batch.
-        count = min(_BATCH, np.count_nonzero(bounds < np.inf))
-        chosen = np.argpartition(bounds, count - 1)[:count]
-        low, high = _pairs(rows[chosen // size], chosen % size, size)
-        self._remember(low, high)
-        self._look(rows)
-        self.info.later_costs += len(low)
-        self.info.calls += 1
+    def _estimate(self, low: np.ndarray, high: np.ndarray) -> None:
+        """Raise bounds of pairs to rough costs, less what these may be off."""
+        cost, error = self._rough.costs(low, high)
+        found = cost - error
+        found = np.where(np.isfinite(found), found, 0)
+        old = self._pairs.bound[low, high]
+        self._pairs.put(low, high, np.maximum(old, found), ROUGH)
+        self.info.rough_costs += len(low)
+
+    def _most(self, low: int, high: int) -> float | None:
+        """The most that a pair of least rough cost may cost, if it is the next to merge.
+
+        None if another pair may cost less; costs that would decide it are computed.
+        """
+        cost, error = self._rough.costs(np.array([low]), np.array([high]))
+        most = float(cost[0] + error[0])
+        if not np.isfinite(most):
+            self._remember(np.array([low]), np.array([high]))
+            return None
+        rows, columns = self._pairs.within(most)
+        if len(rows) <= 1:
+            return most
+        kinds = self._pairs.kind[rows, columns]
+        if np.any(kinds == BOUND):
+            self._estimate(rows[kinds == BOUND], columns[kinds == BOUND])
+        else:
+            self._remember(rows[kinds == ROUGH], columns[kinds == ROUGH])
+        return None
 
     def _remember(self, low: np.ndarray, high: np.ndarray) -> None:
-        """Evaluate costs and keep the states of the unions."""
-        unions = self._evaluate(low, high)
+        """Compute costs and keep the states of the unions."""
+        unions = self._compute(low, high)
+        self.info.later_costs += len(low)
+        self.info.calls += 1
         if len(self._unions) * self._numbers > _REMEMBERED:
             self._unions.clear()
-        pairs = zip(self._node[low].tolist(), self._node[high].tolist(), strict=True)
-        self._unions.update((pair, (unions, k)) for k, pair in enumerate(pairs))
-        # A cost may be a rounding below its bound.
-        for slots in (low, high):
-            np.minimum.at(self._least, slots, self._bound[low, high])
+        nodes = zip(self._node[low].tolist(), self._node[high].tolist(), strict=True)
+        self._unions.update((pair, (unions, k)) for k, pair in enumerate(nodes))
 
-    def _evaluate(self, low: np.ndarray, high: np.ndarray) -> PyTree:
+    def _compute(self, low: np.ndarray, high: np.ndarray) -> PyTree:
         """Replace bounds of pairs of slots by costs; return the unions' states."""
-        a, b = rows_of(self._states, low), rows_of(self._states, high)
+        a, b = (rows_of(self.nodes, self._node[slots]) for slots in (low, high))
         cost, unions = self.host.search_costs(a, b)
         # A pair without a finite cost merges last; `replay` then reports its cost.
         cost = np.where(np.isfinite(cost), cost, _LOST)
-        for i, j in ((low, high), (high, low)):
-            self._bound[i, j] = cost
-            self._exact[i, j] = True
+        self._pairs.put(low, high, cost, COST)
         return unions
 
-    def merge(self, low: int, high: int) -> None:
-        """Merge two slots, the union in the first; bound its costs by theirs."""
-        cost = self._bound[low, high]
-        union = self._union(low, high)
-        self._record(low, high, union)
-        slot = slice(low, low + 1)
-        jax.tree.map(lambda all_, new: _put(all_, slot, new), self._states, union)
+    def merge(self, low: int, high: int, cost: float) -> None:
+        """Merge two slots, the union in the first; bound its costs by theirs.
 
-        noise = self._noise
-        row_a, row_b = self._bound[low], self._bound[high]
+        Args:
+            low: The lower slot.
+            high: The other.
+            cost: What that costs, or more.
+        """
+        noise, pairs = self._noise, self._pairs
+        union, noise_of_union = self._union(low, high)
+        self._record(low, high, union)
+        row_a, row_b = pairs.bound[low], pairs.bound[high]
         there = np.isfinite(row_a) & np.isfinite(row_b)
         # A cost that could not be computed is known only not to be negative.
         row_a, row_b = (
@@ -275,29 +334,42 @@ class _Run:
         bound = np.maximum(np.maximum(row_a, row_b) - cost, (row_a + row_b - cost) / 2)
         if not self.host.telescopes:
             bound = np.zeros_like(bound)
-        bound = np.where(there, np.maximum(bound - slack, 0), np.inf)
-        noise[low] = self.host.noise(union)[0]
-        self._bound[low], self._bound[:, low] = bound, bound
-        self._bound[high], self._bound[:, high] = np.inf, np.inf
-        exact = bound == np.inf
-        self._exact[low], self._exact[:, low] = exact, exact
-        self._exact[high], self._exact[:, high] = True, True
-        np.minimum(self._least, bound, out=self._least)
-        self._least[high] = np.inf
-        self._look(np.array([low]))
+        bound = np.maximum(bound - slack, 0)
+        if self._rough is not None:
+            bound = np.maximum(bound, self._rough.bounds(low, _FAR * cost))
+        noise[low], self._in_use[high] = noise_of_union, False
+        bound[~there] = np.inf
+        pairs.join(low, high, bound)
+
+    def compact(self) -> None:
+        """Leave out the slots of clusters that have merged, where these are many."""
+        if self.left > _HALF * len(self._pairs) or self.left < _ROWS:
+            return
+        slots = np.flatnonzero(self._in_use)
+        self._in_use = self._in_use[slots]
+        self._pairs.keep(slots)
+        self._node, self._first = self._node[slots], self._first[slots]
+        self._noise = self._noise[slots]
+        if self._rough is not None:
+            self._rough.keep(slots)
 
     def drop(self, slot: int) -> None:
         """Leave out a slot whose cluster has merged; costs have to be found again."""
         self._node = np.delete(self._node, slot)
 
-    def _union(self, low: int, high: int) -> PyTree:
-        """The state `[1]` of the union of two slots."""
+    def _union(self, low: int, high: int) -> tuple[PyTree, float]:
+        """The state `[1]` of the union of two slots, and its noise."""
         nodes = tuple(self._node[[low, high]].tolist())
+        a, b = (rows_of(self.nodes, slice(k, k + 1)) for k in nodes)
+        if self._rough is not None:
+            self._rough.merge(low, high)
+            return self._rough.pool(a, b), 0.0
         if nodes in self._unions:
             unions, k = self._unions[nodes]
-            return rows_of(unions, slice(k, k + 1))
-        a, b = (rows_of(self.nodes, slice(k, k + 1)) for k in nodes)
-        return self.host.search_costs(a, b)[1]
+            union = rows_of(unions, slice(k, k + 1))
+        else:
+            union = self.host.search_costs(a, b)[1]
+        return union, float(self.host.noise(union)[0])
 
     def _record(self, low: int, high: int, union: PyTree) -> None:
         """Record a merge of two slots, the union in the lower."""
@@ -309,12 +381,6 @@ class _Run:
         self.left -= 1
         if self._report is not None:
             self._report(step + 1)
-
-
-def _pairs(first: np.ndarray, second: np.ndarray, size: int):
-    """The distinct pairs of slots below `size`, the lower slot first."""
-    pair = np.minimum(first, second) * size + np.maximum(first, second)
-    return np.divmod(np.unique(pair), size)
 
 
 def _put(states: np.ndarray, places: slice, new: np.ndarray) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "host_leaves",
     "host_of",
     "nodes_along",
+    "rough_host",
     "settled_costs",
     "small_host",
 ]
@@ -31,6 +32,9 @@ __all__ = [
 
 # Up to so many points trees are made by NumPy, if that is quick.
 _FEW_POINTS = 1000
+# Or so many, of no more than so many numbers, where rough costs spare most of the work:
+# 2.4 GB of bounds, 1 GB of covariances.
+_MANY_POINTS, _MANY_NUMBERS = 2**14, 2**27
 
 
 def host_of(problem: Problem) -> HostModel | None:
@@ -68,6 +72,24 @@ def small_host(problem: Problem, engine: str) -> HostModel | None:
         if not host.is_quick(leaves):
             return None
     return host
+
+
+def rough_host(problem: Problem) -> HostModel | None:
+    """The cluster model by NumPy, where it has rough costs; else None.
+
+    Args:
+        problem: In the precision of the work.
+    """
+    size, m = problem.x.size * problem.x.shape[-1], problem.num_points
+    if m > _MANY_POINTS or size > _MANY_NUMBERS or host_of(problem) is not None:
+        return None
+    if not works_in_double(problem):
+        return None
+    host = closed_host(problem.family.cluster_model())
+    if not isinstance(host, ClosedHost):
+        return None
+    statistics, _ = smoothed_statistics(problem)
+    return host if host.has_rough(statistics) else None
 
 
 def closed_host(model: ClusterModel) -> HostModel:

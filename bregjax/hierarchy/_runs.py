@@ -38,6 +38,7 @@ from bregjax.hierarchy._host_costs import (
     host_of,
     nodes_along,
     settled_costs,
+    rough_host,
     small_host,
 )
 from bregjax.hierarchy._interrupted import Interrupted
@@ -173,13 +174,21 @@ def _run(
     with working(problem) as copy:
         full = padded(copy)
         host = None if mesh is not None else host_of(problem)
-        small = small_host(copy, engine) if mesh is None else None
+        small = _numpy_host(copy, engine, begun) if mesh is None else None
         if small is not None:
             host, engine = small, "numpy"
         name = _choose(engine, full, host)
         if host is not None and name != "windowed":
             return _on_host(host, problem, name, begun, report)
         return _compiled(problem, full, name, begun, report, mesh, host)
+
+
+def _numpy_host(
+    problem: Problem, engine: str, begun: Beginning | None
+) -> HostModel | None:
+    """The model by NumPy, where that is the engine."""
+    found = rough_host(problem) if engine == "auto" and begun is None else None
+    return small_host(problem, engine) if found is None else found
 
 
 def _compiled(

@@ -1,0 +1,268 @@
+"""Costs of full Gaussians by log-determinants, and how wrong rounding makes them.
+
+Where all points have one covariance S = LLᵀ, as under one bandwidth, let means be
+white: y = L⁻¹ (x − c). The covariance of a cluster is then I + C, with C that of its
+points. Rounding changes an entry of Σ = I + C by at most γ √(Σ_ii Σ_jj), so that
+
+    |δ log det Σ| ≤ Σ_ij |(Σ⁻¹)_ij| |δΣ_ij| ≤ γ (Σ_i √Σ_ii)²,     as Σ⁻¹ ≤ I.
+
+Of n < d points with shares π, C has rank below n, and det(I + C) = det(I + G) with the
+n × n matrix G_ij = √(π_i π_j) y_i · y_j of their products about the mean.
+
+Example: two points of weight 1, 2 apart, are 1 from their mean, and with π = ½ each
+G = ½ [[1, −1], [−1, 1]]: det(I + G) = 1.5² − 0.5² = 2, whatever the dimension, and the
+cost is ½ · 2 · log 2.
+"""
+
+from typing import Self
+
+import numpy as np
+from typing_extensions import override
+
+from bregjax.clusters._gaussian_state import GaussianState
+from bregjax.clusters._host_model import RoughCosts
+from bregjax.clusters._moments import Moments
+
+__all__ = ["RoughGaussians", "alike"]
+
+_EPS = np.finfo(float).eps
+# Roundings of an entry of a covariance, and of its factorisation, for each column.
+_ROUNDINGS = 8
+# Points of a cluster that are kept beside its covariance; no more than this share of
+# the columns: a matrix of products is cheaper than a covariance if it is smaller.
+_MOST, _SHARE = 12, 0.4
+# Where whitening loses nearly all digits, or squares nearly overflow, costs are computed.
+_WORST, _LARGEST = 1e12, 1e280
+# Pairs of points that are bounded together: what a cache holds.
+_BLOCK = 2**16
+# Unions of so few points are treated apart where there are enough pairs.
+_SMALL, _ENOUGH = 4, 32
+
+
+class RoughGaussians(RoughCosts):
+    """Gaussians in slots, none of which has less covariance than the points.
+
+    Attributes of all slots: `_weight`, `_mean` (white), `_scatter` (w Σ), `_log_det`,
+    `_greatest` (an eigenvalue of Σ), `_members` (points; weights beside, 0 of those
+    that fill up) and `_count` of these, or more than there is room for.
+    """
+
+    def __init__(self, points: GaussianState, inverse: np.ndarray, condition: float):
+        """Put points into slots.
+
+        Args:
+            points: Clusters whose covariance is S, to rounding, `[m]`.
+            inverse: L⁻¹, `[d, d]`.
+            condition: The most that whitening magnifies rounding.
+        """
+        m, dim = points.moments.mean.shape
+        self._weight = points.weight.copy()
+        center = np.mean(points.moments.mean, axis=0)
+        self._points = (points.moments.mean - center) @ inverse.T
+        self._mean = self._points.copy()
+        self._norm = np.sum(self._points**2, axis=1)
+        self._scatter = self._weight[:, None, None] * np.eye(dim)
+        self._log_det, self._greatest = np.zeros(m), np.ones(m)
+        room = max(min(_MOST, int(_SHARE * dim)), 1)
+        self._members = np.zeros((m, room), int)
+        self._members[:, 0] = np.arange(m)
+        self._shares = np.zeros((m, room))
+        self._shares[:, 0] = self._weight
+        self._count = np.ones(m, int)
+        self._rounding = _ROUNDINGS * (dim + 4) * condition * _EPS
+
+    @classmethod
+    def of(cls, points: GaussianState) -> Self | None:
+        """Put points into slots; None unless all have one covariance, to rounding."""
+        covariance = points.moments.covariance
+        if not alike(covariance):
+            return None
+        try:
+            root = np.linalg.cholesky(covariance[0])
+            inverse = np.linalg.inv(root)
+        except np.linalg.LinAlgError:
+            return None
+        # 1 if the columns are independent, whatever their scales.
+        condition = np.max(np.sum(np.abs(inverse) @ np.abs(root), axis=1))
+        if not condition < _WORST:
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            slots = cls(points, inverse, condition)
+            # Sums of squares must not overflow.
+            return slots if np.sum(slots._norm) < _LARGEST else None
+
+    @override
+    def first_bounds(self) -> np.ndarray:
+        """Bound ½ w log(1 + pq ‖y − y′‖²) from below; the distances are a product."""
+        m = len(self._points)
+        bounds = np.empty((m, m))
+        step = max(_BLOCK // m, 1)
+        for start in range(0, m, step):
+            rows = slice(start, start + step)
+            self._bound_points(rows, bounds[rows])
+        return bounds
+
+    def _bound_points(self, rows: slice, out: np.ndarray) -> None:
+        """Fill in rows of `first_bounds`, `[r, m]`."""
+        weight, points, norm = self._weight, self._points, self._norm
+        np.matmul(points[rows], -2 * points.T, out=out)
+        sizes = norm[rows, None] + norm
+        out += (1 - 4 * self._rounding) * sizes
+        np.maximum(out, 0, out=out)
+        total = weight[rows, None] + weight
+        out *= weight / total
+        out *= weight[rows, None] / total
+        np.log1p(out, out=out)
+        out *= (0.5 - self._rounding) * total
+
+    @override
+    def costs(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        w_a, w_b = self._weight[low], self._weight[high]
+        weight = w_a + w_b
+        log_det, error = np.empty_like(weight), np.empty_like(weight)
+        count = self._count[low] + self._count[high]
+        many = count > self._members.shape[1]
+        # The smaller the matrices the better, if there are enough of a kind.
+        small = count <= (_SMALL if len(count) > _ENOUGH else 0)
+        for some, find in (
+            (small, self._by_points),
+            (~small & ~many, self._by_points),
+            (many, self._by_scatters),
+        ):
+            if some.any():
+                log_det[some], error[some] = find(low[some], high[some], weight[some])
+        parts = w_a * self._log_det[low] + w_b * self._log_det[high]
+        cost = 0.5 * (weight * log_det - parts)
+        # w Σ_ii is at least the sum of those of the parts, whose errors are like it.
+        return cost, weight * (3 * error + 8 * _EPS * np.abs(log_det))
+
+    def _by_points(
+        self, low: np.ndarray, high: np.ndarray, weight: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Log det Σ of unions of few points, and the most that it is off, `[p]`."""
+        sides = [(slots, slice(self._count[slots].max())) for slots in (low, high)]
+        members = np.concatenate([self._members[s, k] for s, k in sides], axis=1)
+        shares = np.concatenate([self._shares[s, k] for s, k in sides], axis=1)
+        shares /= weight[:, None]
+        points = self._points[members]
+        points -= shares[:, None, :] @ points
+        points *= np.sqrt(shares)[:, :, None]
+        products = points @ points.swapaxes(1, 2)
+        products += np.eye(members.shape[1])
+        return _log_det(products), self._error(products)
+
+    def _by_scatters(
+        self, low: np.ndarray, high: np.ndarray, weight: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Log det Σ of unions, and the most that it is off, `[p]`."""
+        delta = self._mean[low]
+        delta -= self._mean[high]
+        delta *= np.sqrt(self._weight[low] / weight * self._weight[high])[:, None]
+        scatter = delta[:, :, None] * delta[:, None, :]
+        scatter += self._scatter[low]
+        scatter += self._scatter[high]
+        log_det = _log_det(scatter) - scatter.shape[1] * np.log(weight)
+        return log_det, self._error(scatter) / weight
+
+    def _error(self, matrices: np.ndarray) -> np.ndarray:
+        """The most that rounding changes log-determinants, `[p]`."""
+        diagonal = np.diagonal(matrices, axis1=-2, axis2=-1)
+        return self._rounding * np.sum(np.sqrt(diagonal), axis=-1) ** 2
+
+    @override
+    def merge(self, low: int, high: int) -> None:
+        w_a, w_b = self._weight[low], self._weight[high]
+        weight = w_a + w_b
+        delta = self._mean[low] - self._mean[high]
+        self._scatter[low] += self._scatter[high]
+        self._scatter[low] += np.multiply.outer(w_a / weight * w_b * delta, delta)
+        self._weight[low] = weight
+        self._mean[low] -= w_b / weight * delta
+        self._norm[low] = self._mean[low] @ self._mean[low]
+        room, (first, second) = self._members.shape[1], self._count[[low, high]]
+        if first + second <= room:
+            there = slice(first, first + second)
+            self._members[low, there] = self._members[high, :second]
+            self._shares[low, there] = self._shares[high, :second]
+        self._count[low] = min(first + second, room + 1)
+        self._values, self._axes = np.linalg.eigh(self._scatter[low] / weight)
+        self._log_det[low] = np.sum(np.log(self._values))
+        self._greatest[low] = self._values[-1] * (1 + self._rounding)
+
+    @override
+    def bounds(self, slot: int, limit: float) -> np.ndarray:
+        """Bound the part of the cost that goes by means.
+
+        With Σ_k ≤ λ_k I that is at least
+
+            ½ w log(1 + pq Σ_e δ_e² / (p s_e + q λ_k)),
+
+        s_e the eigenvalues of this slot's covariance, δ in coordinates along its axes;
+        and less with the greatest eigenvalue for all s_e, which spares the rotation
+        where that is enough.
+        """
+        weight = self._weight + self._weight[slot]
+        p, q = self._weight[slot] / weight, self._weight / weight
+        mean = self._mean[slot]
+        distance = self._norm - 2 * (self._mean @ mean)
+        distance += self._norm[slot]
+        distance -= 4 * self._rounding * (self._norm + self._norm[slot])
+        np.maximum(distance, 0, out=distance)
+        distance /= p * self._greatest[slot] + q * self._greatest
+        factor = (0.5 - self._rounding) * weight
+        bound = factor * np.log1p(p * q * distance)
+        near = np.flatnonzero(bound < limit)
+        p, q = p[near], q[near]
+        delta = self._mean[near] - mean
+        delta = delta @ self._axes
+        size = p[:, None] * self._values
+        size += (q * self._greatest[near])[:, None]
+        np.square(delta, out=delta)
+        delta /= size
+        spread = p * q * (1 - self._rounding) * delta.sum(axis=1)
+        bound[near] = factor[near] * np.log1p(spread)
+        return bound
+
+    @override
+    def keep(self, slots: np.ndarray) -> None:
+        for name in (
+            "_weight",
+            "_mean",
+            "_norm",
+            "_scatter",
+            "_log_det",
+            "_greatest",
+            "_members",
+            "_shares",
+            "_count",
+        ):
+            setattr(self, name, getattr(self, name)[slots])
+
+    @override
+    def pool(self, a: GaussianState, b: GaussianState) -> GaussianState:
+        weight = a.weight + b.weight
+        p, q = (a.weight / weight)[:, None], (b.weight / weight)[:, None]
+        first, second = a.moments, b.moments
+        delta = first.mean - second.mean
+        covariance = p[..., None] * first.covariance + q[..., None] * second.covariance
+        covariance += (p * q * delta)[:, :, None] * delta[:, None, :]
+        mean = p * first.mean + q * second.mean
+        unknown = np.full_like(weight, np.inf)
+        return GaussianState(weight, Moments(mean, covariance), unknown)
+
+
+def alike(covariance: np.ndarray) -> bool:
+    """Whether covariances `[m, d, d]` are one, to rounding."""
+    deviation = np.sqrt(np.diagonal(covariance[0]))
+    apart = np.abs(covariance - covariance[:1]).max(axis=0)
+    return bool(np.all(apart <= len(deviation) * _EPS * np.outer(deviation, deviation)))
+
+
+def _log_det(matrices: np.ndarray) -> np.ndarray:
+    """Log-determinants `[p]`, NaN of what is not positive definite."""
+    try:
+        factor = np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        sign, log_det = np.linalg.slogdet(matrices)
+        return np.where(sign > 0, log_det, np.nan)
+    return 2 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)

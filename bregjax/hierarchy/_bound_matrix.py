@@ -1,0 +1,107 @@
+"""What merges of any two clusters may cost: a matrix of lower bounds, and their kinds.
+
+Example: entries 0.25, 2.25, 12.25; 1, 9; 4 of four clusters. `look` notes the least of
+each row: 0.25, 0.25, 1, 4. After the first two have merged, `join` puts the bounds 2
+and 12 of the union into the first row and column, and infinity into the second: the
+least of the others' rows may now be less than noted, or another, which the rows that
+are not `sure` are looked at again for.
+"""
+
+import numpy as np
+
+__all__ = ["BOUND", "COST", "ROUGH", "BoundMatrix", "distinct_pairs"]
+
+# What is known of a pair: a lower bound; a cost that may be off, less what it may be
+# off; its cost.
+BOUND, ROUGH, COST = np.uint8(0), np.uint8(1), np.uint8(2)
+
+
+class BoundMatrix:
+    """Lower bounds of the costs of all pairs of slots, infinite where none may merge.
+
+    Attributes:
+        bound: `[c, c]`, symmetric.
+        kind: BOUND, ROUGH or COST of each, `[c, c]`.
+        least: No more than the least entry of each row, `[c]`.
+        nearest: Where that was, when the row was looked at last, `[c]`.
+        sure: Whether `least` is the entry at `nearest`, and more than a bound; `[c]`.
+    """
+
+    def __init__(self, bound: np.ndarray, kind: np.uint8) -> None:
+        """Take a matrix over, whose entries are of one kind."""
+        size = len(bound)
+        self.bound, self.kind = bound, np.full((size, size), kind)
+        np.fill_diagonal(self.bound, np.inf)
+        np.fill_diagonal(self.kind, COST)
+        self.least, self.nearest = np.full(size, np.inf), np.zeros(size, int)
+        self.sure = np.zeros(size, bool)
+
+    def __len__(self) -> int:
+        return len(self.least)
+
+    def look(self, rows: np.ndarray) -> np.ndarray:
+        """Find the least entries of rows; return the rows, `[r, c]`."""
+        bounds = self.bound[rows]
+        nearest = bounds.argmin(axis=1)
+        self.nearest[rows] = nearest
+        self.least[rows] = bounds[np.arange(len(rows)), nearest]
+        self.sure[rows] = self.kind[rows, nearest] > BOUND
+        return bounds
+
+    def limit(self) -> float:
+        """The least entry that is more than a bound, of those noted."""
+        return float(np.min(self.least, where=self.sure, initial=np.inf))
+
+    def unsure(self, count: int) -> np.ndarray:
+        """Rows that may have an entry below the limit: the `count` that come first."""
+        rows = np.flatnonzero(~self.sure & (self.least <= self.limit()))
+        if len(rows) > count:
+            rows = rows[np.argpartition(self.least[rows], count)[:count]]
+        return rows
+
+    def within(self, limit: float) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs whose entry is at most a limit, the lower slot first."""
+        rows = np.flatnonzero(self.least <= limit)
+        near = np.flatnonzero(self.bound[rows].ravel() <= limit)
+        row, column = np.divmod(near, len(self))
+        return distinct_pairs(rows[row], column, len(self))
+
+    def put(
+        self, low: np.ndarray, high: np.ndarray, values: np.ndarray, kind: np.uint8
+    ) -> None:
+        """Replace the entries of pairs."""
+        for i, j in ((low, high), (high, low)):
+            self.bound[i, j], self.kind[i, j] = values, kind
+            # A cost may be a rounding below its bound.
+            np.minimum.at(self.least, i, values)
+            self.sure[i] = False
+
+    def join(self, low: int, high: int, bound: np.ndarray) -> None:
+        """Put the bounds of a union in the place of one of its parts, `[c]`."""
+        self.bound[low], self.bound[:, low] = bound, bound
+        self.bound[high], self.bound[:, high] = np.inf, np.inf
+        kind = np.where(bound == np.inf, COST, BOUND)
+        self.kind[low], self.kind[:, low] = kind, kind
+        self.kind[high], self.kind[:, high] = COST, COST
+        self.sure[(self.nearest == low) | (self.nearest == high)] = False
+        self.sure[bound < self.least] = False
+        np.minimum(self.least, bound, out=self.least)
+        self.least[high], self.sure[high] = np.inf, True
+        self.look(np.array([low]))
+
+    def keep(self, slots: np.ndarray) -> None:
+        """Leave out all other slots, which must have no finite entry."""
+        number = np.zeros(len(self), int)
+        number[slots] = np.arange(len(slots))
+        both = np.ix_(slots, slots)
+        self.bound, self.kind = self.bound[both], self.kind[both]
+        self.nearest = number[self.nearest[slots]]
+        self.least, self.sure = self.least[slots], self.sure[slots]
+
+
+def distinct_pairs(
+    first: np.ndarray, second: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct pairs of slots below `size`, the lower slot first."""
+    pair = np.minimum(first, second) * size + np.maximum(first, second)
+    return np.divmod(np.unique(pair), size)
