@@ -185,8 +185,10 @@ class Dendrogram(TreeCuts, TreeExports):
         nothing about that order. One tree comes back as it is.
 
         Args:
-            cost: The merge cost of each of these merges, in nats. Pictures and
-                Newick need a finite one, a little over the largest, say.
+            cost: The merge cost of each of these merges, in nats. The infinite one says
+                that it is not known: functions of a problem and a tree take such trees.
+                Pictures, linkage matrices, Newick and networkx need a finite one, a
+                little over the largest, say; a problem then has other costs.
 
         Returns:
             A tree of m − 1 merges.

@@ -31,7 +31,7 @@ def newick(
     all_heights = np.concatenate([np.zeros(num_leaves), heights])
     above = all_heights[_walk.parents(children, num_leaves)]
     roots = _walk.roots(children, num_leaves).tolist()
-    suffix = [f":{length!r}" for length in _differences(above, all_heights)]
+    suffix = [f":{length!r}" for length in (above - all_heights).tolist()]
     for root in roots:
         suffix[root] = ";"
     pairs = children.tolist()
@@ -50,12 +50,6 @@ def newick(
             words.append("(")
             waiting.extend([")" + suffix[item], right, ",", left])
     return "".join(words)
-
-
-def _differences(above: np.ndarray, heights: np.ndarray) -> list[float]:
-    """Branch lengths; 0 where both ends are at infinity."""
-    with np.errstate(invalid="ignore"):
-        return np.where(above == heights, 0.0, above - heights).tolist()
 
 
 def newick_names(names: Iterable[object]) -> list[str]:
