@@ -350,6 +350,35 @@ def test_graphs_in_any_form(rng):
     assert bj.agglomerate(x[:1], family="ward", connectivity="chain").num_trees == 1
 
 
+@pytest.mark.parametrize(
+    ("table", "num_trees"),
+    [
+        ([[1, 1], [1, 1]], 1),
+        ([[0, 0], [1, 1]], 1),
+        ([[0, 1], [1, 0]], 1),
+        ([[0, 0.3], [0.3, 0]], 1),
+        ([[1, 0], [0, 1]], 1),  # pairs
+        ([[0, 0], [0, 0]], 2),
+        ([[7, 0], [0, 7]], 2),
+    ],
+)
+def test_two_rows_are_joined_if_pairs_or_a_matrix_join_them(table, num_trees):
+    tree = bj.agglomerate([[0.0], [1]], family="ward", connectivity=table)
+    assert tree.num_trees == num_trees
+
+
+def test_entries_of_one_place_add_up():
+    places = [0, 0, 1], [1, 1, 2]
+    graph = scipy.sparse.coo_array(([1.0, -1.0, 1.0], places), shape=(3, 3))
+    x = [[0.0], [1], [2]]
+    trees = [
+        bj.agglomerate(x, family="ward", connectivity=form)
+        for form in (graph, graph.tocsr(), {(1, 2)})
+    ]
+    assert [tree.children.tolist() for tree in trees] == [[[1, 2]]] * 3
+    assert len(graph.data) == 3  # as it was
+
+
 @pytest.mark.parametrize("pairs", [0, 100])
 def test_links_merge_before_all_else(pairs, monkeypatch):
     """The worked example of `_forest`: the cheapest of all groups first.

@@ -136,7 +136,8 @@ def test_after_the_last_merge_all_are_left(monkeypatch, place, family, x, option
 
     problem = bj.Problem(x, family=family)
     monkeypatch.setattr(f"bregjax.hierarchy.{place}", press)
-    for more in ({}, {"num_clusters": 4}):
+    cases: list[dict[str, Any]] = [{}, {"num_clusters": 4}]
+    for more in cases:
         with pytest.raises(bj.Interrupted) as caught:
             bj.agglomerate(problem, **options, **more)
         forest = caught.value.tree
