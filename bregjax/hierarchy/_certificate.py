@@ -175,7 +175,8 @@ def certify(
         own = costs
         if isinstance(tree, Dendrogram):
             compare_costs(tree, costs)
-            own = np.where(np.isinf(tree.merge_costs), costs, tree.merge_costs)
+            own = np.asarray(tree.merge_costs)
+            own = np.where(np.isinf(own), np.asarray(costs, own.dtype), own)
         sum_of_costs = float(np.sum(np.asarray(own, np.float64)))
         other = tree_of(neighbours)[1] if telescopes else costs
         cost_of_all = float(np.sum(other))
