@@ -222,6 +222,20 @@ def test_links_and_equal_rows_stopped_at_every_merge(monkeypatch, pairs, graph):
         np.testing.assert_allclose(tree.merge_costs, whole.merge_costs, atol=1e-12)
 
 
+def test_a_search_of_one_group_says_nothing_of_all(monkeypatch):
+    """Its merges are numbered by the group, and others may come before them."""
+
+    def stopped(*_, **__):
+        raise bj.Interrupted(np.array([[0, 1]]), 2)
+
+    monkeypatch.setattr("bregjax.hierarchy._forest._PAIRS", 0)
+    monkeypatch.setattr("bregjax.hierarchy._forest.bounded", stopped)
+    with pytest.raises(bj.Interrupted) as caught:
+        bj.agglomerate(GROUPED, family="ward", must_link=LINKS)
+    assert len(caught.value.children) == 0
+    assert caught.value.num_points == len(GROUPED)
+
+
 def test_merges_from_elsewhere_stand_whatever_they_cost():
     x = np.array([[0.0], [10.0], [1.0], [11.0]])
     start = bj.Dendrogram(np.array([[0, 1]]), np.zeros(1), np.ones(4))
