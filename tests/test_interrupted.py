@@ -137,6 +137,7 @@ def test_after_the_last_merge_all_are_left(monkeypatch, place, family, x, option
     problem = bj.Problem(x, family=family)
     monkeypatch.setattr(f"bregjax.hierarchy.{place}", press)
     cases: list[dict[str, Any]] = [{}, {"num_clusters": 4}]
+    forest = None
     for more in cases:
         with pytest.raises(bj.Interrupted) as caught:
             bj.agglomerate(problem, **options, **more)
@@ -144,6 +145,7 @@ def test_after_the_last_merge_all_are_left(monkeypatch, place, family, x, option
         assert forest is not None
         assert forest.num_trees == more.get("num_clusters", 1)
     monkeypatch.undo()
+    assert forest is not None
     whole = bj.agglomerate(problem, **options)
     np.testing.assert_array_equal(forest.children, whole.children[:56])
     np.testing.assert_allclose(forest.merge_costs, whole.merge_costs[:56], rtol=1e-6)
