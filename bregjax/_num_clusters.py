@@ -254,7 +254,9 @@ def _costs_and_gaps(
     """What joining k clusters into k − 1 costs, and the ratios of these, `[count]`."""
     costs = tree.merge_costs if isinstance(tree, Dendrogram) else replay(problem, tree)
     # No merge goes below one cluster, and none is before the first.
-    last = np.concatenate([[np.nan], np.asarray(costs, float)[::-1], [np.nan]])
+    # Infinite costs are of merges that `joined` added: they say nothing.
+    costs = np.where(np.isinf(costs), np.nan, np.asarray(costs, float))
+    last = np.concatenate([[np.nan], costs[::-1], [np.nan]])
     with np.errstate(divide="ignore", invalid="ignore"):
         return last[:count], last[:count] / last[1 : count + 1]
 

@@ -28,7 +28,7 @@ from bregjax.clusters import HostModel
 from bregjax.clusters._host_model import rows_of
 from bregjax.hierarchy._interrupted import Interrupted
 
-__all__ = ["BoundedInfo", "bounded"]
+__all__ = ["BoundedInfo", "bounded", "exhaustive"]
 
 # Pairs whose costs are asked for together, if as many are in question; a solver's block
 # of lanes takes as long for a few.
@@ -322,7 +322,11 @@ def _put(states: np.ndarray, places: slice, new: np.ndarray) -> None:
     states[places] = new
 
 
-def exhaustive(host: HostModel, leaves: PyTree) -> tuple[np.ndarray, PyTree]:
+def exhaustive(
+    host: HostModel,
+    leaves: PyTree,
+    report: Callable[[int], None] | None = None,
+) -> tuple[np.ndarray, PyTree]:
     """Greedy agglomeration that bounds nothing: all costs again at each merge.
 
     For checks of the other engines. Time: m³/6 costs. Ties as `bounded`, but that equal
@@ -331,17 +335,24 @@ def exhaustive(host: HostModel, leaves: PyTree) -> tuple[np.ndarray, PyTree]:
     Args:
         host: The cluster model.
         leaves: Settled states of the points, `[m, ...]`, NumPy arrays.
+        report: Is called with the number of merges made so far.
 
     Returns:
         Children `[m − 1, 2]`, int32, and states of all nodes `[2m − 1]`.
+
+    Raises:
+        Interrupted: By Ctrl-C.
     """
     count = len(jax.tree.leaves(leaves)[0])
-    run = _Run(host, leaves, count, None)
-    while run.left > 1:
-        run.search()
-        pair = run.front()
-        if pair is None:
-            break
-        run.merge(*pair)
-        run.drop(pair[1])
+    run = _Run(host, leaves, count, report)
+    try:
+        while run.left > 1:
+            run.search()
+            pair = run.front()
+            if pair is None:
+                break
+            run.merge(*pair)
+            run.drop(pair[1])
+    except KeyboardInterrupt as stop:
+        raise Interrupted(run.children[: count - run.left], count) from stop
     return run.children, run.nodes

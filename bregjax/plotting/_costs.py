@@ -9,6 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from bregjax._checks import check_count
 from bregjax.hierarchy import Dendrogram
+from bregjax.hierarchy._tree_nodes import finite_heights
 from bregjax.plotting._canvas import axes_or_current, bare
 from bregjax.plotting._colors import GRAY, palette
 
@@ -43,7 +44,8 @@ def plot_costs(
         The axes.
 
     Raises:
-        ValueError: If a number is out of range, or the tree has no merge.
+        ValueError: If a number is out of range, a cost is not finite, or the tree
+            has no merge.
 
     Examples:
         >>> tree = Dendrogram.from_linkage([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
@@ -59,7 +61,7 @@ def plot_costs(
         cut = check_count("num_clusters", num_clusters, m, "the leaves")
         count = max(count, min(cut + 2, merges))
     shown = min(count, merges)
-    costs = np.asarray(tree.merge_costs, np.float64)[::-1][:shown]
+    costs = finite_heights(tree, "cost", "A picture of costs")[::-1][:shown]
     before = tree.num_trees + 1 + np.arange(shown)
     inverted = _inverted(tree)[::-1][:shown]
     ax = axes_or_current(ax, (5.2, 3.2))

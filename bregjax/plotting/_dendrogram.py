@@ -12,6 +12,7 @@ from bregjax._checks import check_count
 from bregjax._typing import DataLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
+from bregjax.hierarchy._tree_nodes import finite_heights
 from bregjax.plotting._arguments import check_length, labels_and_numbers
 from bregjax.plotting._brackets import Brackets, clusters_of_nodes, cut_level, top_of
 from bregjax.plotting._canvas import axes_or_current
@@ -92,7 +93,8 @@ def plot_dendrogram(
 
     Raises:
         ValueError: If `classes`, `names`, `labels` or `support` have another length
-            than there are leaves or merges, or a number is out of range.
+            than there are leaves or merges, a number is out of range, or a height is
+            not finite.
 
     Examples:
         >>> from matplotlib.figure import Figure
@@ -159,7 +161,7 @@ def draw_tree(
     num_clusters: SupportsIndex | None = None,
 ) -> Brackets:
     """Draw the lines of a tree, its axis of heights, and its cut."""
-    tops = np.asarray(tree.heights(heights), dtype=np.float64)
+    tops = finite_heights(tree, heights, "A picture of a tree")
     if scale is None:
         scale = "root" if heights in ("cost", "monotone") else "linear"
     tops, bottom = frame.set_heights(tops, scale)
