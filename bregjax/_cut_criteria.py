@@ -42,7 +42,8 @@ class NumClusters:
         icl: The same of rows each in its likeliest cluster, Σ w max_c log π_c p(x; c):
             BIC plus a penalty for clusters that overlap, `[K]`. The smaller the better.
         held_out: The leave-one-out log-likelihood of the tree's cuts, `[K]`: the larger
-            the better. None where it was not asked for.
+            the better. Left out is one observation, weight 1 of a row that has more,
+            or a row of less. None where it was not asked for.
         costs: What it costs to join k clusters into k − 1, in nats, `[K]`; NaN for 1,
             and for the trees of a forest.
         gaps: `costs` of k over those of k + 1, `[K]`: how much more than the merge

@@ -8,13 +8,13 @@ import numpy as np
 from bregjax._checks import check_count
 from bregjax._cut_criteria import Criterion, NumClusters
 from bregjax._evaluation import evaluate, working
+from bregjax._held_out import held_out_likelihoods
 from bregjax._problem import Problem, check_problem
 from bregjax._typing import DataLike
 from bregjax.families import Family, Multinomial
 from bregjax.hierarchy import Dendrogram, replay
 from bregjax.hierarchy._cut_states import Clusters, cut_size
 from bregjax.hierarchy._cuts import labels_of, node_of_leaf
-from bregjax.hierarchy._left_out import leave_one_out
 from bregjax.hierarchy._nested_cuts import likelihoods_of_cuts
 from bregjax.hierarchy._provenance import check_same_problem
 from bregjax.hierarchy._tree_costs import children_of
@@ -90,7 +90,9 @@ def choose_num_clusters(
         criterion: "bic"; "icl", which counts clusters that overlap as one sooner;
             "held_out", the leave-one-out likelihood of the cuts, which says too many
             rather than too few, as the tree has seen the row, and wants smoothed counts
-            and categories (a level that one row alone has is impossible without it); or
+            and categories (a level that one row alone has is impossible without it).
+            Of a row of weight above 1 one observation is left out, weight 1, and the
+            rest stays; or
             "gap", the largest ratio of the costs of two merges that follow each other,
             which needs no likelihood and never says 1. Of made mixtures BIC found the
             right number most often; where clusters overlap, or are many for the rows,
@@ -185,7 +187,7 @@ def choose_num_clusters(
         sums = sums[:, numbers - 1]
     left_out = None
     if held_out or criterion == "held_out":
-        left_out = _left_out(problem, children, numbers, size)
+        left_out = held_out_likelihoods(problem, children, numbers, size)
     num_parameters = numbers * (family.num_parameters + 1) - 1
     sample_size = float(np.sum(problem.weights))
     penalty = num_parameters * np.log(sample_size)
@@ -233,19 +235,6 @@ def _refined(
             )
             found.append(sums_of_rows(work, Clusters(best.states, best.weights)))
     return np.stack(found, axis=1)
-
-
-def _left_out(
-    problem: Problem, children: np.ndarray, numbers: np.ndarray, size: int
-) -> np.ndarray:
-    if problem.num_points == 1:
-        return np.full(1, np.nan)
-    return np.array(
-        [
-            evaluate(leave_one_out, problem, children, np.int32(k), size=size)
-            for k in numbers
-        ]
-    )
 
 
 def _costs_and_gaps(

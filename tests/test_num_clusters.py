@@ -137,17 +137,21 @@ def test_held_out_likelihood_against_refitting(name, rng):
     found = bj.choose_num_clusters(
         problem, tree, max_clusters=K, criterion="held_out", smoothing_share=1
     )
-    x, w = np.asarray(problem.x), np.asarray(problem.weights)
+    x, counts = np.asarray(problem.x), np.asarray(problem.weights)
+    # A row of weight w is one observation, which is left out, and w − 1 others.
+    heavy = np.flatnonzero(counts > 1)
+    rows = np.concatenate([np.arange(M), heavy])
+    x, w = x[rows], np.concatenate([np.ones(M), counts[heavy] - 1])
     for k in (1, 2, 5):
-        labels, total = tree.cut(k), 0.0
+        labels, total = tree.cut(k)[rows], 0.0
         for i in range(M):
             terms = []
             for c in range(k):
-                part = (labels == c) & (np.arange(M) != i)
+                part = (labels == c) & (np.arange(len(rows)) != i)
                 if part.any():
-                    share = w[part].sum() / (w.sum() - w[i])
+                    share = w[part].sum() / (w.sum() - 1)
                     terms.append(np.log(share) + densities(1.0, x, w, part)[i])
-            total += w[i] * logsumexp(terms)
+            total += counts[i] * logsumexp(terms)
         np.testing.assert_allclose(np.asarray(found.held_out)[k - 1], total, rtol=1e-9)
     assert found.num_clusters == 1 + np.argmax(np.asarray(found.held_out))
 
@@ -247,10 +251,34 @@ def test_weights_are_repetitions(rng):
     repeated = bj.Problem(
         np.asarray(problem.x)[copies], family="poisson", smoothing=None
     )
-    one = bj.choose_num_clusters(problem, tree, max_clusters=K)
-    many = bj.choose_num_clusters(repeated, bj.agglomerate(repeated), max_clusters=K)
-    for name in ("bic", "icl", "costs"):
+    options: Any = {"max_clusters": K, "held_out": True}
+    one = bj.choose_num_clusters(problem, tree, **options)
+    many = bj.choose_num_clusters(repeated, bj.agglomerate(repeated), **options)
+    for name in ("bic", "icl", "held_out", "costs"):
         np.testing.assert_allclose(getattr(one, name), getattr(many, name), rtol=1e-9)
+
+
+def test_a_weight_of_fifty_is_no_reason_for_a_cluster():
+    x = np.array([[1.0], [2.0], [30.0]])
+    weighted = bj.Problem(x, family="poisson", weights=np.full(3, 50.0))
+    repeated = bj.Problem(np.repeat(x, 50, axis=0), family="poisson")
+    found = [
+        bj.choose_num_clusters(
+            problem, bj.agglomerate(problem), max_clusters=3, criterion="held_out"
+        )
+        for problem in (weighted, repeated)
+    ]
+    assert found[0].num_clusters == found[1].num_clusters == 2
+    np.testing.assert_allclose(*(np.asarray(one.held_out) for one in found), rtol=1e-9)
+    sparse = bj.Problem(
+        scipy.sparse.csr_array(x), family="poisson", weights=np.full(3, 50.0)
+    )
+    of_sparse = bj.choose_num_clusters(
+        sparse, bj.agglomerate(sparse), max_clusters=3, criterion="held_out"
+    )
+    np.testing.assert_allclose(
+        np.asarray(of_sparse.held_out), np.asarray(found[0].held_out), rtol=1e-9
+    )
 
 
 @quiet
