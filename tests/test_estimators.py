@@ -347,7 +347,7 @@ REFUSED = {
     "labels": (BregmanKMeans(2, init=[0, 1]), "`init` must have an entry for each"),
     "starts": (BregmanKMeans(2, n_init=0), "`n_init` must be a whole number from 1"),
     "steps": (BregmanKMeans(2, max_iter=0), "`max_iter` must be a whole number from 1"),
-    "tol": (ExponentialFamilyMixture(tol=-1), "`tol` must not be negative"),
+    "tol": (ExponentialFamilyMixture(tol=-1), "`tol` must be a number that is not neg"),
     "share": (ExponentialFamilyMixture(smoothing_share=0), "`smoothing_share` must be"),
     "function": (
         ExponentialFamilyMixture(family=SquaredNorm()),

@@ -103,7 +103,7 @@ def terms_by_hand(problem, labels, densities, share=1.0):
 
 
 # Criteria of small tables are flat, which a warning says.
-quiet = pytest.mark.filterwarnings("ignore:.* is (flat|best at):UserWarning")
+quiet = pytest.mark.filterwarnings("ignore:.* is (flat|best):UserWarning")
 
 
 @quiet
@@ -401,9 +401,31 @@ def test_one_row_and_two():
     assert found.num_clusters == 1
     assert np.isnan(np.asarray(found.held_out)).all()
     two = bj.Problem([[1.0], [9.0]], family="ward")
-    for criterion in ("bic", "gap", "held_out"):
+    for criterion in ("bic", "held_out"):
         found = bj.choose_num_clusters(two, [[0, 1]], criterion=criterion)
         assert len(found.numbers) == 2
+    alone = bj.choose_num_clusters(one, np.zeros((0, 2), int), criterion="gap")
+    assert alone.num_clusters == 1
+    refused: Any = (
+        (two, [[0, 1]], "gap", "there are no two to compare"),
+        (one, np.zeros((0, 2), int), "held_out", "Nothing is left of one row"),
+    )
+    for problem, tree, criterion, words in refused:
+        with pytest.raises(ArithmeticError, match=words):
+            bj.choose_num_clusters(problem, tree, criterion=criterion)
+
+
+def test_one_row_of_weight_2_is_two_rows():
+    one = bj.Problem([[1.0]], family="ward", weights=[2.0])
+    found = bj.choose_num_clusters(one, np.zeros((0, 2), int), held_out=True)
+    likelihood = 2 * stats.norm.logpdf(0)
+    np.testing.assert_allclose(np.asarray(found.held_out), [likelihood])
+
+
+def test_a_gap_above_merges_that_cost_nothing_is_the_largest():
+    problem = bj.Problem([[0.0], [0.0], [5.0], [5.0]], family="ward")
+    found = bj.choose_num_clusters(problem, bj.agglomerate(problem), criterion="gap")
+    assert (found.num_clusters, found.is_flat) == (2, False)
 
 
 def test_clusters_without_a_density_have_no_say():
@@ -422,7 +444,7 @@ def test_clusters_without_a_density_have_no_say():
         np.testing.assert_allclose(found.log_likelihood[k - 1], likelihood, rtol=1e-9)
 
 
-def found_of(bic, *, criterion: Criterion = "bic", gaps=None):
+def found_of(bic, *, criterion: Criterion = "bic", gaps=None, num_rows=100):
     bic = np.array(bic)
     count = len(bic)
     none = np.full(count, np.nan)
@@ -436,6 +458,7 @@ def found_of(bic, *, criterion: Criterion = "bic", gaps=None):
         costs=none,
         gaps=none if gaps is None else np.array(gaps),
         sample_size=10.0,
+        num_rows=num_rows,
         criterion=criterion,
         refined=False,
     )
@@ -453,6 +476,12 @@ def test_flat_criteria():
     assert not found_of([100.0, 50.0, 56.1], criterion="held_out").is_flat
     at_end = found_of([100.0, 50.0, 40.0])
     assert "raise `max_clusters`" in at_end.caveats[0]
+    alone = found_of([100.0, 50.0, 40.0], num_rows=3)
+    assert len(alone.caveats) == 1
+    assert "best with a cluster for each row" in alone.caveats[0]
+    nowhere = found_of([np.inf, np.inf])
+    np.testing.assert_array_equal(nowhere.plausible, [1])
+    assert nowhere.caveats == ()
     gaps = [np.nan, 2.0, 5.0, 3.9]
     by_gap = found_of([9.0] * 4, criterion="gap", gaps=gaps)
     assert (by_gap.num_clusters, by_gap.is_flat) == (3, False)
@@ -497,6 +526,8 @@ def test_errors(rng):
         choose(problem, tree, criterion="aic")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="`smoothing_share` must be above 0"):
         choose(problem, tree, smoothing_share=0)
+    with pytest.raises(TypeError, match="`smoothing_share` must be a number"):
+        choose(problem, tree, smoothing_share="a")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="`max_clusters` must be from 1 to 24"):
         choose(problem, tree, max_clusters=25)
     function = bj.Problem(problem.x, family=SquaredNorm())
@@ -507,5 +538,5 @@ def test_errors(rng):
     with pytest.raises(TypeError, match="outside jit and vmap"):
         jax.jit(lambda p: choose(p, tree.children).bic)(problem)
     zeros = bj.Problem(np.diag([3.0, 4.0]), family="poisson", smoothing=None)
-    with pytest.raises(ArithmeticError, match="is finite for no number"):
+    with pytest.raises(ArithmeticError, match="is a number for no number"):
         choose(zeros, [[0, 1]], criterion="held_out")

@@ -1,6 +1,7 @@
 """Mixtures of any family, fitted by EM, as an estimator."""
 
 import dataclasses
+from numbers import Real
 from typing import Any, Self
 
 import jax
@@ -24,7 +25,7 @@ from bregjax.sklearn._base import FamilyEstimator, check_number_of_clusters
 from bregjax.sklearn._clusters import by_weight, likeliest
 from bregjax.sklearn._starts import Init, starts_of, warn_unless_converged
 from bregjax.sklearn._states import centers_of
-from bregjax.smoothing._lessened import lessened
+from bregjax.smoothing._lessened import check_share, lessened
 
 __all__ = ["ExponentialFamilyMixture"]
 
@@ -143,13 +144,11 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
             ConvergenceWarning: If `max_iter` was too small.
         """
         del y
-        if not self.tol >= 0:
-            raise ValueError(f"`tol` must not be negative; got {self.tol!r}.")
-        if not 0 < self.smoothing_share <= 1:
+        if not isinstance(self.tol, Real) or not float(self.tol) >= 0:
             raise ValueError(
-                "`smoothing_share` must be above 0 and at most 1; got "
-                f"{self.smoothing_share!r}. Take smoothing=None for none."
+                f"`tol` must be a number that is not negative; got {self.tol!r}."
             )
+        check_share(self.smoothing_share)
         kept, _ = self._fit_problem(X, sample_weight, least=2)
         if not isinstance(self.problem_.family, Family):
             raise ValueError(
