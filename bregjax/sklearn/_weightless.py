@@ -72,7 +72,8 @@ def _may_be_made(family: Product, table: TableLike) -> np.ndarray:
     columns = family.layout.taken(frame_of(table))
     lacking = np.stack([column.missing for column in columns], axis=1)
     unknown = np.isnan(np.asarray(family.as_rows(table))) & ~lacking
-    made = ~unknown.any(axis=1) | ~(unknown | lacking).all(axis=1)
+    nothing = (unknown | lacking).all(axis=1) & unknown.any(axis=1)
+    made: np.ndarray = np.logical_not(nothing)
     for block in family.blocks():
         if not block.by_cell:
             made &= ~unknown[:, block.places].any(axis=1)
