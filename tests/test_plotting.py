@@ -503,14 +503,21 @@ def test_thousands_of_leaves_take_seconds(tmp_path):
 # Where it is drawn
 
 
-def test_the_method_draws_on_the_current_axes_and_returns_them():
+def test_the_method_draws_on_axes_that_are_given_and_else_in_a_new_figure():
     figure, (first, second) = pyplot.subplots(1, 2)
-    assert TREE.plot() is second
     assert TREE.plot(first, num_clusters=2) is first
-    pyplot.close(figure)
+    assert figure.get_layout_engine() is not None
     ax = TREE.plot()
-    assert ax is pyplot.gca()
+    assert ax.get_figure() is not figure
     assert ax.get_figure().get_layout_engine() is not None
+    assert not second.has_data()
+
+
+def test_a_layout_of_the_users_own_is_kept():
+    figure = Figure(layout="tight")
+    engine = figure.get_layout_engine()
+    plot_dendrogram(TREE, figure.subplots())
+    assert figure.get_layout_engine() is engine
 
 
 def test_without_matplotlib_the_method_names_the_extra(monkeypatch):

@@ -216,7 +216,7 @@ class Dendrogram(TreeCuts, TreeExports):
         """Draw the tree: `bregjax.plotting.plot_dendrogram` with the same options.
 
         Args:
-            ax: matplotlib's axes to draw on; the current ones if None.
+            ax: matplotlib's axes to draw on; a new figure if None.
             **options: As `num_clusters`, `max_leaves`, `classes`, `orientation`.
 
         Returns:

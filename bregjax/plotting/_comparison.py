@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from bregjax._comparisons import Comparison, Explanation
-from bregjax.plotting._canvas import axes_or_current, bare
+from bregjax.plotting._canvas import axes_or_new, bare
 from bregjax.plotting._colors import GRAY
 from bregjax.plotting._text import shortened
 
@@ -21,7 +21,7 @@ def plot_comparison(
     Args:
         comparison: As of `compare_rows`, one of `explain_clusters`, or what `explain`
             gives, of which the merge is drawn.
-        ax: Where to draw; pyplot's current axes if None.
+        ax: Where to draw; a new figure if None.
         most: How many columns are shown, those of the largest costs.
 
     Returns:
@@ -47,7 +47,7 @@ def plot_comparison(
             "of explain_clusters(…)."
         )
     shown = comparison.columns[:most]
-    ax = axes_or_current(ax, (6.4, 1.2 + 0.28 * len(shown)))
+    ax = axes_or_new(ax, (6.4, 1.2 + 0.28 * len(shown)))
     costs = [column.cost for column in shown]
     places = np.arange(len(shown))
     bars = ax.barh(places, costs, color=GRAY, height=0.7)

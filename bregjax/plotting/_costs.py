@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from bregjax._checks import check_count
 from bregjax.hierarchy import Dendrogram
-from bregjax.plotting._canvas import axes_or_current, bare
+from bregjax.plotting._canvas import axes_or_new, bare
 from bregjax.plotting._colors import GRAY, palette
 
 __all__ = ["plot_costs"]
@@ -34,7 +34,7 @@ def plot_costs(
 
     Args:
         tree: The tree.
-        ax: Where to draw; pyplot's current axes if None.
+        ax: Where to draw; a new figure if None.
         num_clusters: The cut to mark.
         most: How many merges are shown at most.
         log_scale: A logarithmic axis of costs; merges that cost nothing are left out.
@@ -62,7 +62,7 @@ def plot_costs(
     costs = np.asarray(tree.merge_costs, np.float64)[::-1][:shown]
     before = tree.num_trees + 1 + np.arange(shown)
     inverted = _inverted(tree)[::-1][:shown]
-    ax = axes_or_current(ax, (5.2, 3.2))
+    ax = axes_or_new(ax, (5.2, 3.2))
     blue, _, _, red = palette(4)
     ax.plot(before, costs, color=GRAY, linewidth=0.8, zorder=1)
     kept = before > (np.inf if cut is None else cut)

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from bregjax.plotting._canvas import axes_in, axes_or_new, bare
+from bregjax.plotting._canvas import axes_in, bare, holder
 from bregjax.plotting._colors import GRAY, palette
 
 __all__ = ["plot_num_clusters"]
@@ -70,7 +70,7 @@ def plot_num_clusters(found: Any, ax: Axes | None = None) -> list[Axes]:
         raise ValueError("`found` must have values of a criterion; all are None.")
     numbers = np.asarray(found.numbers)
     count, gap = len(shown), 14.0
-    whole = axes_or_new(ax, (4.8, 0.8 + 1.15 * count))
+    whole = holder(ax, (4.8, 0.8 + 1.15 * count))
     panels = []
     blue = palette(1)[0]
     for rank, (name, values) in enumerate(shown.items()):

@@ -14,7 +14,7 @@ from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
 from bregjax.plotting._arguments import check_length, labels_and_numbers
 from bregjax.plotting._brackets import Brackets, clusters_of_nodes, cut_level, top_of
-from bregjax.plotting._canvas import axes_or_current
+from bregjax.plotting._canvas import axes_or_new
 from bregjax.plotting._colors import GRAY, Colors, colors_of
 from bregjax.plotting._frame import Orientation, Scale, TreeFrame
 from bregjax.plotting._strips import (
@@ -55,8 +55,8 @@ def plot_dendrogram(
 
     Args:
         tree: The tree.
-        ax: Where to draw; pyplot's current axes if None. In a figure of your own,
-            `layout="constrained"` makes room for long names and legends.
+        ax: Where to draw; a new figure if None. A figure of your own without a
+            layout gets matplotlib's "constrained" one, with room for names.
         num_clusters: Draw the clusters of this cut in colors of their own, numbered as
             `tree.cut` numbers them, and the cut as a dashed line; where merges invert,
             so that no height parts them, as a dash across each branch that is cut.
@@ -114,7 +114,7 @@ def plot_dendrogram(
     size = float(np.clip(0.12 * ends, 6.4, 8.0)) + legend_width(kinds) / 72, 3.6
     if orientation not in ("top", "bottom"):
         size = 4.8, float(np.clip(0.12 * ends, 3.6, 10.0))
-    frame = TreeFrame.of(axes_or_current(ax, size), orientation)
+    frame = TreeFrame.of(axes_or_new(ax, size), orientation)
     check_length("support", support, tree.num_merges, "merges")
     found, numbers = labels_and_numbers(tree, num_clusters, labels)
     colors = colors_of(cluster_colors, len(numbers), "cluster_colors")

@@ -20,7 +20,7 @@ from bregjax.families import (
 from bregjax.partition import HardClustering, SoftClustering
 from bregjax.partition._points import checked_on_host, points_of
 from bregjax.plotting._arguments import check_length
-from bregjax.plotting._canvas import axes_or_current, bare
+from bregjax.plotting._canvas import axes_or_new, bare
 from bregjax.plotting._colors import Colors, colors_of
 from bregjax.plotting._text import escaped, shortened
 
@@ -54,7 +54,7 @@ def plot_ellipses(
         clusters: A mixture of `soft_clustering`, what `hard_clustering` gives, or a
             problem, with the labels of its rows.
         labels: The cluster of each row of a problem, `[m]`, as `tree.cut` gives them.
-        ax: Where to draw; pyplot's current axes if None.
+        ax: Where to draw; a new figure if None.
         columns: Names of two columns (or numbers, where there are no names); the first
             two if None.
         coverage: What share of each Gaussian ellipses hold, at most four numbers
@@ -80,7 +80,7 @@ def plot_ellipses(
     problem, numbers, codes, states = _clusters_of(clusters, labels)
     places, levels = _places(problem, columns), _levels(coverage)
     colors = colors_of(cluster_colors, len(numbers), "cluster_colors")
-    ax = axes_or_current(ax, (5.2, 4.2))
+    ax = axes_or_new(ax, (5.2, 4.2))
     rows = np.asarray(problem.x)[:, places]
     handles = _draw_rows(ax, rows, numbers, codes, colors)
     gaussians = list(zip(*_moments(problem.family, states, places), strict=True))

@@ -14,7 +14,7 @@ from bregjax._typing import DataLike, TableLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
 from bregjax.plotting._arguments import check_length, labels_and_numbers
-from bregjax.plotting._canvas import axes_in, axes_or_new, bare, figure_of, points_of
+from bregjax.plotting._canvas import axes_in, bare, figure_of, holder, points_of
 from bregjax.plotting._colors import Colors, colors_of
 from bregjax.plotting._dendrogram import draw_tree
 from bregjax.plotting._frame import Scale, TreeFrame
@@ -135,7 +135,7 @@ def plot_heatmap(
     codes, numbers = labels_and_numbers(tree, num_clusters, labels)
     strips = (len(numbers) > 1) + (classes is not None)
     kinds, kind_codes = ([], None) if classes is None else classes_and_codes(classes)
-    whole = axes_or_new(ax, _size_of(table, names, kinds))
+    whole = holder(ax, _size_of(table, names, kinds))
     gap, top = 3 + STRIP * strips, 1.0 if column_tree is None else 1 - _COLUMN_TREE
     left = axes_in(whole, lambda wide, tall: (0, 0, _TREE * wide, top * tall))
     beside = TreeFrame.of(left, "left")

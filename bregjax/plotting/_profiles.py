@@ -12,7 +12,7 @@ from bregjax._problem import Problem
 from bregjax._typing import DataLike, TableLike
 from bregjax.families import Bernoulli
 from bregjax.plotting._arguments import check_length
-from bregjax.plotting._canvas import axes_in, axes_or_new, bare, points_of
+from bregjax.plotting._canvas import axes_in, bare, holder, points_of
 from bregjax.plotting._colors import Colors, colors_of
 from bregjax.plotting._tables import family_of_column, numbers_of
 from bregjax.plotting._text import font_size, shortened, width_of
@@ -83,7 +83,7 @@ def plot_profiles(
     down = -(-len(shown) // across)
     wide = 0.4 + width_of(names, _SIZE) / 72 + 1.75 * across
     lines = min(0.2 * len(numbers), max(2.2, 0.105 * len(numbers)))
-    whole = axes_or_new(ax, (wide, max(2.0, 0.35 + down * (0.55 + lines))))
+    whole = holder(ax, (wide, max(2.0, 0.35 + down * (0.55 + lines))))
     panels = []
     for rank, j in enumerate(shown):
         panel = axes_in(whole, _place(rank, across, down))

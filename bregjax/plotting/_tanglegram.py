@@ -13,7 +13,7 @@ from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
 from bregjax.plotting._arguments import check_length, labels_and_numbers
 from bregjax.plotting._brackets import Brackets
-from bregjax.plotting._canvas import axes_in, axes_or_new, points_of
+from bregjax.plotting._canvas import axes_in, holder, points_of
 from bregjax.plotting._colors import GRAY, Colors, colors_of
 from bregjax.plotting._dendrogram import draw_tree
 from bregjax.plotting._frame import Orientation, Scale, TreeFrame
@@ -102,7 +102,7 @@ def plot_tanglegram(
         first, second = untangle(first, second)
         tangle = entanglement(first, second)
     height = float(np.clip(1.6 + 0.12 * m, 3.4, 9.0))
-    whole = axes_or_new(ax, (7.2, height))
+    whole = holder(ax, (7.2, height))
     colors = colors_of(cluster_colors, len(numbers), "cluster_colors")
     strips = len(numbers) > 1
     size, shown, written = font_size(points_of(whole)[1] / m), [], 0.0
