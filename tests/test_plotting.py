@@ -16,7 +16,8 @@ from pictures import TREE, part, random_tree
 
 from bregjax import Dendrogram
 from bregjax.plotting import plot_dendrogram
-from bregjax.plotting._colors import palette
+from bregjax.plotting._colors import palette, strokes_of
+from bregjax.plotting._ticks import root_ticks
 
 matplotlib.use("Agg")
 
@@ -66,16 +67,16 @@ def test_brackets_stand_on_their_children():
         [[3, 0], [3, 0], [4, 0], [4, 0]],
         [[0.75, 4], [0.75, 2], [3.5, 2], [3.5, 0]],
     ]
-    assert ax.get_ylabel() == "merge cost (nats)"
+    assert ax.get_ylabel() == "merge cost (nats, √ scale)"
     assert ax.get_legend() is None
 
 
 def test_monotone_heights_are_the_default_and_say_so():
     ax, segments, _ = draw()
     assert segments[:, 1, 1].tolist() == [1, 4, 0, 4]
-    assert ax.get_ylabel() == "largest cost so far (nats)"
+    assert ax.get_ylabel() == "largest cost so far (nats, √ scale)"
     ax, _, _ = draw(random_tree(6))
-    assert ax.get_ylabel() == "merge cost (nats)"
+    assert ax.get_ylabel() == "merge cost (nats, √ scale)"
 
 
 @pytest.mark.parametrize("orientation", ["top", "bottom", "left", "right"])
@@ -88,7 +89,7 @@ def test_the_root_is_on_its_side(orientation):
     assert abs(root[axis] - toward) < 0.05
     assert abs(leaf[axis] - (1 - toward)) < 0.01
     label = ax.get_ylabel() if axis else ax.get_xlabel()
-    assert label == "merge cost (nats)"
+    assert label == "merge cost (nats, √ scale)"
     first = random_tree(9).leaf_order()[0]
     names = ticks(ax) if axis else [t.get_text() for t in ax.get_yticklabels()]
     assert names[0] == str(first)
@@ -122,7 +123,26 @@ def test_log_scale_draws_zeros_above_the_bottom():
     assert 0 < bottom < 1
     assert top > 4
     assert segments[..., 1].min() == bottom
-    assert segments[2, 1, 1] == 1.0
+    assert bottom < segments[2, 1, 1] < 0.5  # half a decade below the least, 1
+    axis = ax.yaxis
+    written = {
+        text.get_text(): text.get_position()[1] for text in axis.get_ticklabels()
+    }
+    assert written["0"] == segments[2, 1, 1]
+    assert {"1", "2"} < set(written)
+    ax, segments, _ = draw(random_tree(5), scale="log")
+    assert "0" not in [text.get_text() for text in ax.get_yticklabels()]
+
+
+@pytest.mark.parametrize("greatest", [1.0, 2.49, 4.99, 350.0, 9.9e-3, 7e8])
+def test_ticks_are_round_and_evenly_apart_on_square_roots(greatest):
+    ticks = np.array(root_ticks(greatest, 4))
+    assert 3 <= len(ticks) <= 6
+    assert ticks[0] == 0
+    assert 0.4 * greatest <= ticks[-1] <= greatest
+    assert set(f"{tick:.9e}"[0] for tick in ticks[1:]) <= {"1", "2", "5"}
+    gaps = np.diff(np.sqrt(ticks))
+    assert gaps.max() <= 2.2 * gaps.min()
 
 
 def test_collapsed_subtrees_are_triangles_of_their_height():
@@ -195,6 +215,48 @@ def test_colors_may_be_chosen():
         draw(num_clusters=2, cluster_colors=["red"])
     with pytest.raises(ValueError, match="`class_colors` must be the name .* 'nope'"):
         draw(classes=list("aabbb"), class_colors="nope")
+
+
+def test_rows_of_no_cluster_are_gray_and_others_keep_their_color():
+    _, _, colors = draw(labels=[0, 0, 0, 1, 1])
+    _, _, others = draw(labels=[-1, -1, -1, 1, 1])
+    assert (colors[2] == others[2]).all()
+    assert np.ptp(others[0][:3]) == 0
+    assert (others[0] != GRAY).any()
+    _, _, others = draw(labels=[-1, -1, -1, 1, 1], cluster_colors=["red"])
+    assert others[2].tolist() == list(to_rgba("red"))
+
+
+def test_stems_have_the_colors_of_their_clusters():
+    """Also that of a leaf that is a cluster by itself."""
+    labels = [0, 0, 1, 2, 2]
+    ax, segments, colors = draw(labels=labels)
+    stems = part(ax, "stems")
+    found = {
+        tuple(line[0].tolist()): tuple(color)
+        for line, color in zip(stems.get_segments(), stems.get_colors(), strict=True)
+    }
+    assert sorted(at[0] for at in found) == [0, 1.5, 3.5]  # 2, {0, 1} and {3, 4}
+    assert found[1.5, 1.0] == tuple(colors[0])
+    assert len(set(found.values())) == 3
+
+
+def test_lines_have_contrast_on_white():
+    for muted in (False, True):
+        colors = strokes_of(palette(60, muted=muted), None)
+        linear = np.where(
+            colors <= 0.04045, colors / 12.92, ((colors + 0.055) / 1.055) ** 2.4
+        )
+        luminance = linear[:, :3] @ [0.2126, 0.7152, 0.0722]
+        assert (1.05 / (luminance + 0.05)).min() > 2.4
+    yellow = np.array([to_rgba("yellow")])
+    assert (strokes_of(yellow, ["yellow"]) == yellow).all()
+
+
+def test_classes_are_unlike_clusters():
+    clusters, classes = palette(6)[:, :3], palette(6, muted=True)[:, :3]
+    gaps = np.linalg.norm(clusters[:, None] - classes[None], axis=-1)
+    assert gaps.min() > 0.25
 
 
 def test_a_cut_is_a_line_between_heights():
@@ -280,6 +342,11 @@ def test_collapsed_subtrees_show_shares_of_classes():
 def test_every_class_has_its_own_color(count):
     ax, _, _ = draw(Dendrogram.from_linkage(chain_of(count)), classes=np.arange(count))
     assert len(set(legend_of(ax).values())) == count
+
+
+def test_numbers_in_names_are_sorted_as_numbers():
+    ax, _, _ = draw(classes=["site 10", "site 2", "site 1", "site 2", "site 10"])
+    assert list(legend_of(ax)) == ["site 1", "site 2", "site 10"]
 
 
 def test_many_classes_have_no_legend():

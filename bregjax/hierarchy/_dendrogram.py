@@ -228,7 +228,7 @@ class Dendrogram(TreeCuts, TreeExports):
         Examples:
             >>> tree = Dendrogram.from_linkage([[0, 2, 1.5, 2], [1, 3, 4.0, 3]])
             >>> print(tree.plot(num_clusters=2).get_ylabel())
-            merge cost (nats)
+            merge cost (nats, √ scale)
         """
         try:
             plotting = importlib.import_module("bregjax.plotting")

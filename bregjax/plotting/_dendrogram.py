@@ -12,15 +12,20 @@ from bregjax._checks import check_count
 from bregjax._typing import DataLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
-from bregjax.plotting._arguments import check_length, labels_and_numbers
+from bregjax.plotting._arguments import check_length, distinct, labels_and_numbers
 from bregjax.plotting._brackets import Brackets, clusters_of_nodes, cut_level, top_of
 from bregjax.plotting._canvas import axes_or_new
-from bregjax.plotting._colors import GRAY, Colors, colors_of
+from bregjax.plotting._colors import (
+    GRAY,
+    Colors,
+    colors_of,
+    colors_of_clusters,
+    strokes_of,
+)
 from bregjax.plotting._frame import Orientation, Scale, TreeFrame
 from bregjax.plotting._strips import (
     STRIP,
     add_legend,
-    classes_and_codes,
     draw_strip,
     legend_width,
 )
@@ -110,14 +115,14 @@ def plot_dendrogram(
         ends = min(m, most)
     check_length("names", names, m)
     check_length("classes", classes, m)
-    kinds, codes = ([], None) if classes is None else classes_and_codes(classes)
+    kinds, codes = ([], None) if classes is None else distinct(classes)
     size = float(np.clip(0.12 * ends, 6.4, 8.0)) + legend_width(kinds) / 72, 3.6
     if orientation not in ("top", "bottom"):
         size = 4.8, float(np.clip(0.12 * ends, 3.6, 10.0))
     frame = TreeFrame.of(axes_or_new(ax, size), orientation)
     check_length("support", support, tree.num_merges, "merges")
     found, numbers = labels_and_numbers(tree, num_clusters, labels)
-    colors = colors_of(cluster_colors, len(numbers), "cluster_colors")
+    colors = colors_of_clusters(cluster_colors, numbers)
     brackets = draw_tree(
         frame,
         tree,
@@ -125,7 +130,7 @@ def plot_dendrogram(
         scale=scale,
         max_leaves=most,
         codes=found,
-        colors=colors,
+        colors=strokes_of(colors, cluster_colors),
         num_clusters=num_clusters,
     )
     end_of = _ends(tree, brackets)
@@ -165,20 +170,34 @@ def draw_tree(
     tops, bottom = frame.set_heights(tops, scale)
     brackets = top_of(tree, tops, bottom, max_leaves)
     frame.set_ends(brackets.num_ends)
-    frame.clear_sides(_height_label(tree, heights))
+    frame.clear_sides(_height_label(tree, heights, scale))
     room = frame.length / brackets.num_ends
-    paint = _node_colors(tree, brackets, codes, colors)
     paint = _node_colors(tree, brackets, codes, colors)
     corners = brackets.corners()
     # Wide brackets are bold, narrow ones fine: thousands of leaves are no black bar.
     wide = (corners[:, 2, 0] - corners[:, 0, 0]) * room
+    widths = np.clip(0.12 * wide, np.clip(0.25 * room, 0.15, 0.35), 1.0)
     frame.ax.add_collection(
         LineCollection(
             list(frame.turned(corners)),
             colors=paint[brackets.num_ends :],
-            linewidths=np.clip(0.12 * wide, 0.35, 1.0),
+            linewidths=widths,
             capstyle="projecting",
             gid="branches",
+        )
+    )
+    # A leg that stands on a cluster, below a merge of several, has the cluster's color.
+    merge, side = np.nonzero(
+        (paint[brackets.children] != paint[brackets.num_ends :, None]).any(axis=2)
+    )
+    legs = corners[:, [[0, 1], [3, 2]]][merge, side]
+    frame.ax.add_collection(
+        LineCollection(
+            list(frame.turned(legs)),
+            colors=paint[brackets.children[merge, side]],
+            linewidths=widths[merge],
+            capstyle="projecting",
+            gid="stems",
         )
     )
     places, triangles = brackets.triangles()
@@ -199,13 +218,14 @@ def draw_tree(
     return brackets
 
 
-def _height_label(tree: Dendrogram, heights: Heights) -> str:
-    if heights == "ward":
-        return "Ward height"
-    if heights == "merge_index":
-        return "merge"
+def _height_label(tree: Dendrogram, heights: Heights, scale: Scale) -> str:
+    root = "√ scale" if scale == "root" else ""
+    if heights in ("ward", "merge_index"):
+        words = "Ward height" if heights == "ward" else "merge"
+        return f"{words} ({root})" if root else words
     inverted = heights == "monotone" and tree.num_inversions(rtol=1e-9) > 0
-    return "largest cost so far (nats)" if inverted else "merge cost (nats)"
+    words = "largest cost so far" if inverted else "merge cost"
+    return f"{words} (nats, {root})" if root else f"{words} (nats)"
 
 
 def _node_colors(

@@ -19,9 +19,9 @@ from bregjax.families import (
 )
 from bregjax.partition import HardClustering, SoftClustering
 from bregjax.partition._points import checked_on_host, points_of
-from bregjax.plotting._arguments import check_length
+from bregjax.plotting._arguments import check_length, distinct
 from bregjax.plotting._canvas import axes_or_new, bare
-from bregjax.plotting._colors import Colors, colors_of
+from bregjax.plotting._colors import Colors, colors_of_clusters, strokes_of
 from bregjax.plotting._text import escaped, shortened
 
 __all__ = ["plot_ellipses"]
@@ -79,7 +79,7 @@ def plot_ellipses(
     """
     problem, numbers, codes, states = _clusters_of(clusters, labels)
     places, levels = _places(problem, columns), _levels(coverage)
-    colors = colors_of(cluster_colors, len(numbers), "cluster_colors")
+    colors = strokes_of(colors_of_clusters(cluster_colors, numbers), cluster_colors)
     ax = axes_or_new(ax, (5.2, 4.2))
     rows = np.asarray(problem.x)[:, places]
     handles = _draw_rows(ax, rows, numbers, codes, colors)
@@ -147,8 +147,8 @@ def _clusters_of(
         numbers = list(range(clusters.num_clusters))
         return problem, numbers, np.asarray(clusters.labels), clusters.states
     check_length("labels", labels, problem.num_points, "rows")
-    found, codes = np.unique(np.asarray(labels), return_inverse=True)
-    return problem, list(found), codes, _states(problem, codes)
+    found, codes = distinct(labels)
+    return problem, found, codes, _states(problem, codes)
 
 
 def _draw_rows(

@@ -13,15 +13,14 @@ from bregjax._problem import Problem
 from bregjax._typing import DataLike, TableLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
-from bregjax.plotting._arguments import check_length, labels_and_numbers
+from bregjax.plotting._arguments import check_length, distinct, labels_and_numbers
 from bregjax.plotting._canvas import axes_in, bare, figure_of, holder, points_of
-from bregjax.plotting._colors import Colors, colors_of
+from bregjax.plotting._colors import Colors, colors_of, colors_of_clusters, strokes_of
 from bregjax.plotting._dendrogram import draw_tree
 from bregjax.plotting._frame import Scale, TreeFrame
 from bregjax.plotting._strips import (
     STRIP,
     class_patches,
-    classes_and_codes,
     draw_strip,
     legend_width,
 )
@@ -134,22 +133,22 @@ def plot_heatmap(
     check_length("classes", classes, m, "rows")
     codes, numbers = labels_and_numbers(tree, num_clusters, labels)
     strips = (len(numbers) > 1) + (classes is not None)
-    kinds, kind_codes = ([], None) if classes is None else classes_and_codes(classes)
+    kinds, kind_codes = ([], None) if classes is None else distinct(classes)
     whole = holder(ax, _size_of(table, names, kinds))
     gap, top = 3 + STRIP * strips, 1.0 if column_tree is None else 1 - _COLUMN_TREE
     left = axes_in(whole, lambda wide, tall: (0, 0, _TREE * wide, top * tall))
     beside = TreeFrame.of(left, "left")
-    colors = colors_of(cluster_colors, len(numbers), "cluster_colors")
+    colors = colors_of_clusters(cluster_colors, numbers)
     brackets = draw_tree(
         beside,
         tree,
         heights=heights,
         scale=scale,
         codes=codes,
-        colors=colors,
+        colors=strokes_of(colors, cluster_colors),
         num_clusters=num_clusters,
     )
-    beside.height_axis.label.set_size(_SIZE)
+    beside.narrow(_SIZE)
     beside.height_axis.set_tick_params(labelsize=7.5)
     order, leaves = brackets.order, np.arange(m)
     if codes is not None and len(numbers) > 1:

@@ -11,9 +11,9 @@ from bregjax._checks import check_count
 from bregjax._problem import Problem
 from bregjax._typing import DataLike, TableLike
 from bregjax.families import Bernoulli
-from bregjax.plotting._arguments import check_length
+from bregjax.plotting._arguments import check_length, distinct
 from bregjax.plotting._canvas import axes_in, bare, holder, points_of
-from bregjax.plotting._colors import Colors, colors_of
+from bregjax.plotting._colors import Colors, colors_of_clusters, strokes_of
 from bregjax.plotting._tables import family_of_column, numbers_of
 from bregjax.plotting._text import font_size, shortened, width_of
 
@@ -66,14 +66,14 @@ def plot_profiles(
     table = numbers_of(data, columns)
     m = len(table.cells)
     check_length("labels", labels, m, "rows")
-    numbers, codes = np.unique(np.asarray(labels), return_inverse=True)
+    numbers, codes = distinct(labels)
     weights = np.asarray(data.weights) if isinstance(data, Problem) else np.ones(m)
     shown = np.arange(table.cells.shape[1])
     if columns is None:
         shares = [_explained(table.cells[:, j], codes, weights) for j in shown]
         count = check_count("most", most, np.iinfo(np.int32).max, "columns")
         shown = np.sort(np.argsort(-np.array(shares), kind="stable")[:count])
-    colors = colors_of(cluster_colors, len(numbers), "cluster_colors")
+    colors = strokes_of(colors_of_clusters(cluster_colors, numbers), cluster_colors)
     sizes = np.bincount(codes)
     names = [
         f"{shortened(number, 16)} ({size:,})"

@@ -17,7 +17,6 @@ __all__ = [
     "STRIP",
     "add_legend",
     "class_patches",
-    "classes_and_codes",
     "draw_strip",
     "legend_width",
 ]
@@ -27,17 +26,6 @@ _THICK, _GAP = 9.0, 3.0
 STRIP = _THICK + _GAP
 _MOST_CLASSES = 20
 _SIZE = 7.0
-
-
-def classes_and_codes(classes: Sequence[Any] | Any) -> tuple[list[Any], np.ndarray]:
-    """The classes in order, and the place there of the class of each leaf."""
-    given = np.asarray(classes)
-    try:
-        found, codes = np.unique(given, return_inverse=True)
-    except TypeError:  # classes that have no order, such as None beside names
-        names = [str(name) for name in given]
-        found, codes = np.unique(names, return_inverse=True)
-    return list(found), codes
 
 
 def draw_strip(

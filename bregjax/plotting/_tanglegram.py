@@ -14,7 +14,7 @@ from bregjax.hierarchy._dendrogram import Heights
 from bregjax.plotting._arguments import check_length, labels_and_numbers
 from bregjax.plotting._brackets import Brackets
 from bregjax.plotting._canvas import axes_in, holder, points_of
-from bregjax.plotting._colors import GRAY, Colors, colors_of
+from bregjax.plotting._colors import GRAY, Colors, colors_of_clusters, strokes_of
 from bregjax.plotting._dendrogram import draw_tree
 from bregjax.plotting._frame import Orientation, Scale, TreeFrame
 from bregjax.plotting._strips import STRIP, draw_strip
@@ -103,7 +103,8 @@ def plot_tanglegram(
         tangle = entanglement(first, second)
     height = float(np.clip(1.6 + 0.12 * m, 3.4, 9.0))
     whole = holder(ax, (7.2, height))
-    colors = colors_of(cluster_colors, len(numbers), "cluster_colors")
+    colors = colors_of_clusters(cluster_colors, numbers)
+    strokes = strokes_of(colors, cluster_colors)
     strips = len(numbers) > 1
     size, shown, written = font_size(points_of(whole)[1] / m), [], 0.0
     if names is not None and size is not None:
@@ -136,7 +137,7 @@ def plot_tanglegram(
             heights=heights,
             scale=scale,
             codes=codes,
-            colors=colors,
+            colors=strokes,
             num_clusters=num_clusters if root == "left" else None,
         )
         if codes is not None and strips:
@@ -146,10 +147,10 @@ def plot_tanglegram(
         if shown and size is not None:
             in_order = [shown[leaf] for leaf in brackets.order]
             frame.name_leaves(in_order, size, 3 + strips * STRIP)
-        frame.height_axis.label.set_size(_SIZE)
+        frame.narrow(_SIZE)
         axes.set_title(shortened(title), fontsize=10, parse_math=False)
         orders.append(brackets)
-    _draw_lines(between, orders[0], orders[1], codes, colors)
+    _draw_lines(between, orders[0], orders[1], codes, strokes)
     between.set_title(f"entanglement {tangle:.2f}", fontsize=_SIZE, color=GRAY)
     return TanglegramAxes(left, right, between)
 
