@@ -209,6 +209,21 @@ def test_untangling_comes_near_the_best_of_all_turns(seed):
     assert found <= np.quantile(ways, 0.1)
 
 
+def test_no_single_turn_untangles_further():
+    pair = untangle(random_tree(30), random_tree(30, seed=1))
+    found = entanglement(*pair)
+    assert found < 0.8 * entanglement(random_tree(30), random_tree(30, seed=1))
+    for side in (0, 1):
+        for merge in range(29):
+            children = np.asarray(pair[side].children).copy()
+            children[merge] = children[merge, ::-1]
+            other = list(pair)
+            other[side] = Dendrogram(
+                children, pair[side].merge_costs, pair[side].weights
+            )
+            assert entanglement(*other) >= found - 1e-12
+
+
 def test_lines_join_equal_leaves_in_the_colors_of_the_first_clusters():
     first, second = random_tree(20), random_tree(20, seed=1)
     axes = plot_tanglegram(first, second, num_clusters=4, untangled=False)

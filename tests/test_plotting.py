@@ -140,7 +140,7 @@ def test_ticks_are_round_and_evenly_apart_on_square_roots(greatest):
     assert 3 <= len(ticks) <= 6
     assert ticks[0] == 0
     assert 0.4 * greatest <= ticks[-1] <= greatest
-    assert set(f"{tick:.9e}"[0] for tick in ticks[1:]) <= {"1", "2", "5"}
+    assert {f"{tick:.9e}"[0] for tick in ticks[1:]} <= {"1", "2", "5"}
     gaps = np.diff(np.sqrt(ticks))
     assert gaps.max() <= 2.2 * gaps.min()
 

@@ -35,7 +35,7 @@ def shortened_all(names: Sequence[object], most: int = _MOST_LETTERS) -> list[st
     what still looks the same the second and later ones are numbered.
 
     Examples:
-        >>> shortened_all([f"the number of birds in year {k} or so" for k in (1, 2)], 12)
+        >>> shortened_all([f"the number of birds in {k} or so" for k in (1, 2)], 12)
         ['…1…', '…2…']
     """
     lines = [shortened(name, 10**9) for name in names]
