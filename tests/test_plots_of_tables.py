@@ -253,22 +253,22 @@ def outlines(ax) -> Any:
     ]
 
 
+@pytest.mark.parametrize("bandwidth", [0.5, [0.3, 0.6, 0.9]])
 @pytest.mark.parametrize("name", GAUSSIANS)
-def test_outlines_are_level_sets_of_the_coverage(name):
-    smoothing = None if name == "ward" else bj.blur(0.5)
+def test_outlines_are_level_sets_of_the_coverage(name, bandwidth):
+    smoothing = None if name == "ward" else bj.blur(bandwidth)
     problem = bj.Problem(ROWS, family=name, smoothing=smoothing)
     ax = plot_ellipses(problem, HALVES, columns=(2, 0), coverage=[0.5, 0.9])
     levels = outlines(ax)
     assert [len(level) for level in levels] == [2, 2]
-    blur = 0.25 * np.eye(2)
     for number in (0, 1):
         rows = ROWS[number == HALVES]
         mean = rows.mean(axis=0)
         full = np.cov(rows.T, bias=True)
         covariance = {
-            "gaussian": full[np.ix_([2, 0], [2, 0])] + blur,
-            "diagonal_gaussian": np.diag(np.diag(full)[[2, 0]]) + blur,
-            "isotropic_gaussian": np.eye(2) * np.trace(full) / 3 + blur,
+            "gaussian": full[np.ix_([2, 0], [2, 0])],
+            "diagonal_gaussian": np.diag(np.diag(full)[[2, 0]]),
+            "isotropic_gaussian": np.eye(2) * np.trace(full) / 3,
             "ward": np.eye(2),
         }[name]
         draws = multivariate_normal(mean[[2, 0]], covariance)
@@ -295,17 +295,36 @@ def test_mixtures_have_ellipses_of_their_states():
     assert len(outlines(plot_ellipses(hard, ax=Figure().subplots()))) == 2
 
 
-def test_all_rows_and_ellipses_are_inside():
+def test_rows_fill_the_picture():
     problem = bj.Problem(ROWS, family="gaussian")
-    ax = plot_ellipses(problem, HALVES, coverage=[0.999])
-    (low, high), (left, right) = ax.get_ylim(), ax.get_xlim()
-    for outline in outlines(ax)[0]:
-        assert left < outline[:, 0].min()
-        assert outline[:, 0].max() < right
-        assert low < outline[:, 1].min()
-        assert outline[:, 1].max() < high
+    ax = plot_ellipses(problem, HALVES, coverage=[0.999999])
+    for limits, column in ((ax.get_xlim(), 0), (ax.get_ylim(), 1)):
+        low, high = ROWS[:, column].min(), ROWS[:, column].max()
+        assert limits[0] < low
+        assert high < limits[1]
+        assert limits[1] - limits[0] < 1.2 * (high - low)
     count = sum(np.size(line.get_xdata()) for line in ax.lines)
     assert count == 30
+
+
+def test_rows_of_no_cluster_have_no_ellipse_and_many_clusters_numbers():
+    problem = bj.Problem(ROWS, family="gaussian")
+    labels = np.arange(30) % 11 - 1
+    ax = plot_ellipses(problem, labels, coverage=[0.5])
+    assert len(outlines(ax)[0]) == 10
+    texts = [text for text in ax.texts if text.get_gid() == "number"]
+    assert [text.get_text() for text in texts] == [str(k) for k in range(10)]
+    for number, text in enumerate(texts):
+        mean = ROWS[labels == number, :2].mean(axis=0)
+        assert text.get_position() == pytest.approx(mean, rel=1e-5)
+
+
+def test_legends_say_what_smoothing_is_part_of_ellipses():
+    smoothing = bj.pseudo_count(bj.Problem(ROWS, family="gaussian").x.mean(0), 1.0)
+    for given, words in ((None, "50% of its Gaussian"), (smoothing, "included")):
+        problem = bj.Problem(ROWS, family="ward", smoothing=given)
+        legend: Any = plot_ellipses(problem, HALVES).get_legend()
+        assert any(t.get_text().endswith(words) for t in legend.get_texts())
 
 
 def test_other_families_and_options_are_refused():

@@ -17,6 +17,7 @@ from pictures import TREE, part, random_tree
 from bregjax import Dendrogram
 from bregjax.plotting import plot_dendrogram
 from bregjax.plotting._colors import palette, strokes_of
+from bregjax.plotting._text import fitted, shortened_all, width_of
 from bregjax.plotting._ticks import root_ticks
 
 matplotlib.use("Agg")
@@ -297,6 +298,7 @@ def test_a_strip_names_the_clusters_in_the_order_of_leaves():
     assert [text.get_text() for text in ax.texts] == [
         str(labels[2]),
         str(labels[3]),
+        "cluster",
     ]
 
 
@@ -350,8 +352,12 @@ def test_numbers_in_names_are_sorted_as_numbers():
 
 
 def test_many_classes_have_no_legend():
-    ax, _, _ = draw(Dendrogram.from_linkage(chain_of(40)), classes=np.arange(40))
+    tree, many = Dendrogram.from_linkage(chain_of(40)), np.arange(40)
+    ax, _, _ = draw(tree, classes=many, class_name="site")
     assert ax.get_legend() is None
+    assert [text.get_text() for text in ax.texts] == ["40 kinds of site"]
+    assert draw(tree, classes=many)[0].texts[0].get_text() == "40 classes"
+    assert draw(tree, classes=many % 3)[0].texts[0].get_text() == "class"
     assert len(np.unique(strip_colors(ax, 40), axis=0)) == 40
 
 
@@ -453,6 +459,45 @@ def test_long_names_are_shortened():
     assert max(map(len, texts)) <= 40
 
 
+def test_what_tells_long_names_apart_is_kept():
+    names = [f"specimen number {k:02d} (from the north)" for k in range(40)]
+    short = shortened_all(names, 24)
+    assert short[7] == "specimen number 07…"
+    assert len(set(short)) == 40
+    assert max(map(len, short)) <= 24
+    assert shortened_all(["a", "b", "a"]) == ["a", "b", "a"]
+    odd = ["x" * 50 + c + "y" * 50 + d for c in "ab" for d in "ab"]
+    assert len(set(shortened_all(odd, 12))) == 4
+    assert width_of([fitted(names[0], 9.0, 60.0)], 9.0) <= 60.0
+
+
+def test_many_leaves_with_names_have_room_for_them():
+    names = [f"leaf of the name {k}" for k in range(100)]
+    ax: Any = random_tree(100).plot(names=names)
+    assert len(ticks(ax)) == 100
+    figure = ax.get_figure()
+    figure.draw_without_rendering()
+    assert ax.get_window_extent().height > 0.5 * figure.bbox.height
+    ax = random_tree(100).plot()
+    assert ax.get_figure().get_size_inches()[0] == 8
+
+
+@pytest.mark.parametrize("orientation", ["top", "left"])
+def test_a_plain_figure_has_room_for_all_that_is_beside(orientation):
+    figure, ax = pyplot.subplots()
+    names = [f"a name of leaf {k}" for k in range(30)]
+    classes = [f"a class of name {k % 3}" for k in range(30)]
+    plot_dendrogram(
+        random_tree(30), ax, names=names, classes=classes, orientation=orientation
+    )
+    figure.draw_without_rendering()
+    box: Any = ax.get_tightbbox()
+    assert box.x0 >= -1
+    assert box.y0 >= -1
+    assert box.x1 <= figure.bbox.x1 + 1
+    assert box.y1 <= figure.bbox.y1 + 1
+
+
 # Support
 
 
@@ -499,6 +544,7 @@ def test_small_support_may_be_left_out():
     shown = {text.get_text() for text in ax.texts}
     assert "20%" not in shown
     assert shown & {"90%", "95%"}
+    assert ax.get_title(loc="right") == "%: share of resampled trees"
 
 
 # Edges

@@ -9,7 +9,7 @@ import numpy as np
 from bregjax._typing import DataLike
 from bregjax.hierarchy import Dendrogram
 
-__all__ = ["check_length", "distinct", "labels_and_numbers"]
+__all__ = ["check_length", "distinct", "is_no_cluster", "labels_and_numbers"]
 
 
 def check_length(argument: str, value: Any, count: int, what: str = "leaves") -> None:
@@ -57,6 +57,11 @@ def distinct(values: Sequence[Any] | Any) -> tuple[list[Any], np.ndarray]:
         return list(found), codes
     ranked = sorted(range(len(found)), key=lambda place: _natural(found[place]))
     return [found[place] for place in ranked], np.argsort(ranked)[codes]
+
+
+def is_no_cluster(label: Any) -> bool:
+    """Whether a label is −1, of rows that belong to no cluster."""
+    return isinstance(label, int | np.integer) and label == -1
 
 
 def _natural(value: Any) -> list[Any]:

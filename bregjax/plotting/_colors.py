@@ -9,6 +9,8 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import to_rgba, to_rgba_array
 
+from bregjax.plotting._arguments import is_no_cluster
+
 __all__ = [
     "GRAY",
     "LIGHT_GRAY",
@@ -127,8 +129,8 @@ def colors_of_clusters(colors: Colors, numbers: Sequence[Any]) -> np.ndarray:
         ValueError: As `colors_of`.
     """
     whole = all(isinstance(number, int | np.integer) for number in numbers)
-    inside = np.array([not (whole and number == -1) for number in numbers], bool)
-    clusters = [number for number in numbers if not (whole and number == -1)]
+    inside = np.array([not is_no_cluster(number) for number in numbers], bool)
+    clusters = [number for number in numbers if not is_no_cluster(number)]
     found = np.tile(to_rgba(_NO_CLUSTER), (len(numbers), 1))
     numbered = whole and min(clusters, default=0) >= 0
     if colors is None and numbered and max(clusters, default=0) < _MOST:

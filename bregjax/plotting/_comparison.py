@@ -103,8 +103,6 @@ def _sides(column: ColumnCost) -> list[str]:
     spreads = [_SPREAD.fullmatch(text) for text in texts]
     decimals = [len(spread[1] or "") for spread in spreads if spread is not None]
     if len(decimals) == 2 and abs(decimals[0] - decimals[1]) == 1:
-        texts = [
-            f"{side[0].mean:,.{max(decimals)}f} ± {side[0].deviation:,.{max(decimals)}f}"
-            for side in sides
-        ]
+        form = f"{{0.mean:,.{max(decimals)}f}} ± {{0.deviation:,.{max(decimals)}f}}"
+        texts = [form.format(side[0]) for side in sides]
     return [_MINUS.sub("−", text) for text in texts]

@@ -27,10 +27,11 @@ from bregjax.plotting._strips import (
     STRIP,
     add_legend,
     draw_strip,
+    head_of,
     legend_width,
 )
 from bregjax.plotting._support import draw_support
-from bregjax.plotting._text import font_size, shortened
+from bregjax.plotting._text import font_size, shortened_all, width_of
 
 __all__ = ["draw_tree", "plot_dendrogram"]
 
@@ -116,9 +117,13 @@ def plot_dendrogram(
     check_length("names", names, m)
     check_length("classes", classes, m)
     kinds, codes = ([], None) if classes is None else distinct(classes)
-    size = float(np.clip(0.12 * ends, 6.4, 8.0)) + legend_width(kinds) / 72, 3.6
+    # With names every leaf has room for letters, up to a width that pages have.
+    most_long = 8.0 if names is None else 14.0
+    beside = 0.0 if names is None else width_of(shortened_all(names), 8.5) / 72
+    size = float(np.clip(0.12 * ends, 6.4, most_long)) + legend_width(kinds) / 72
+    size = size, 3.6 + beside
     if orientation not in ("top", "bottom"):
-        size = 4.8, float(np.clip(0.12 * ends, 3.6, 10.0))
+        size = 4.8 + beside, float(np.clip(0.12 * ends, 3.6, most_long + 2))
     frame = TreeFrame.of(axes_or_new(ax, size), orientation)
     check_length("support", support, tree.num_merges, "merges")
     found, numbers = labels_and_numbers(tree, num_clusters, labels)
@@ -137,11 +142,28 @@ def plot_dendrogram(
     strips = 0
     if len(numbers) > 1 and found is not None:
         words = [str(number) for number in numbers]
-        draw_strip(frame, brackets, end_of, found, colors, number=0, words=words)
+        draw_strip(
+            frame,
+            brackets,
+            end_of,
+            found,
+            colors,
+            number=0,
+            words=words,
+            head="cluster",
+        )
         strips = 1
     if codes is not None:
         paints = colors_of(class_colors, len(kinds), "class_colors", muted=True)
-        draw_strip(frame, brackets, end_of, codes, paints, number=strips)
+        draw_strip(
+            frame,
+            brackets,
+            end_of,
+            codes,
+            paints,
+            number=strips,
+            head=head_of(kinds, class_name),
+        )
         strips += 1
         add_legend(frame, kinds, paints, class_name)
     _name(frame, brackets, names, m, 3 + strips * STRIP)
@@ -288,11 +310,12 @@ def _name(
     if size is not None:
         known = list(range(m) if names is None else names)
         shown = [
-            shortened(known[int(brackets.nodes[end])])
+            known[int(brackets.nodes[end])]
             if brackets.sizes[end] == 1
             else f"({brackets.sizes[end]:,})"
             for end in brackets.order
         ]
+        shown = shortened_all(shown)
         frame.name_leaves(shown, size, pad)
     if not brackets.is_whole:
         subtrees = "subtree" if brackets.num_ends == 1 else "subtrees"

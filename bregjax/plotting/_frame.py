@@ -17,6 +17,7 @@ from matplotlib.transforms import (
 )
 
 from bregjax.plotting._canvas import bare, figure_of, points_of
+from bregjax.plotting._text import width_of
 from bregjax.plotting._ticks import STEPS, log_ticks, number, root_ticks, set_log_ticks
 
 __all__ = ["Orientation", "Scale", "TreeFrame"]
@@ -150,8 +151,8 @@ class TreeFrame:
         side = {"top": "bottom", "bottom": "top", "left": "right", "right": "left"}
         self.leaf_axis.set_ticks_position(side[self.root])
         self.leaf_axis.set_ticks(np.arange(len(names)), names, parse_math=False)
-        widest = max(map(len, names), default=0) * 0.7 * size
-        turned = self.is_upright and widest > self.length / max(len(names), 1)
+        room = self.length / max(len(names), 1)
+        turned = self.is_upright and width_of(names, size) > 0.75 * room
         self.leaf_axis.set_tick_params(
             length=0, pad=pad, labelsize=size, rotation=90 if turned else 0
         )

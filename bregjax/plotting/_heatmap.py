@@ -22,6 +22,7 @@ from bregjax.plotting._strips import (
     STRIP,
     class_patches,
     draw_strip,
+    head_of,
     legend_width,
 )
 from bregjax.plotting._tables import Numbers, numbers_of
@@ -153,11 +154,28 @@ def plot_heatmap(
     order, leaves = brackets.order, np.arange(m)
     if codes is not None and len(numbers) > 1:
         words = [str(number) for number in numbers]
-        draw_strip(beside, brackets, leaves, codes, colors, number=0, words=words)
+        draw_strip(
+            beside,
+            brackets,
+            leaves,
+            codes,
+            colors,
+            number=0,
+            words=words,
+            head="cluster",
+        )
     patches: list[Patch] = []
     if kind_codes is not None:
         paints = colors_of(class_colors, len(kinds), "class_colors", muted=True)
-        draw_strip(beside, brackets, leaves, kind_codes, paints, number=strips - 1)
+        draw_strip(
+            beside,
+            brackets,
+            leaves,
+            kind_codes,
+            paints,
+            number=strips - 1,
+            head=head_of(kinds, class_name),
+        )
         patches = class_patches(kinds, paints)
     heatmap = axes_in(
         whole,

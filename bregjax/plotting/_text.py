@@ -35,22 +35,14 @@ def shortened_all(names: Sequence[object], most: int = _MOST_LETTERS) -> list[st
     what still looks the same the second and later ones are numbered.
 
     Examples:
-        >>> shortened_all([f"the number of birds in {k} or so" for k in (1, 2)], 12)
-        ['…1…', '…2…']
+        >>> shortened_all([f"number of birds in {k} or so" for k in (1, 2)], 9)
+        ['…in 1…', '…in 2…']
     """
     lines = [shortened(name, 10**9) for name in names]
     distinct = list(dict.fromkeys(lines))
     short = [shortened(line, most) for line in distinct]
     if len(set(short)) < len(distinct):
-        start = len(os.path.commonprefix(distinct))
-        rest = [line[start:] for line in distinct]
-        end = len(os.path.commonprefix([line[::-1] for line in rest]))
-        short = [
-            shortened(
-                "…" * (start > 0) + line[: len(line) - end] + "…" * (end > 0), most
-            )
-            for line in rest
-        ]
+        short = [shortened(part, most) for part in _differing(distinct, most)]
     found: dict[str, str] = {}
     taken: set[str] = set()
     for line, text in zip(distinct, short, strict=True):
@@ -61,6 +53,19 @@ def shortened_all(names: Sequence[object], most: int = _MOST_LETTERS) -> list[st
         taken.add(other)
         found[line] = other
     return [found[line] for line in lines]
+
+
+def _differing(lines: list[str], most: int) -> list[str]:
+    """Lines without what all have in common, but for words before it that fit."""
+    shared = os.path.commonprefix(lines)
+    rest = [line[len(shared) :] for line in lines]
+    end = len(os.path.commonprefix([line[::-1] for line in rest]))
+    rest = [line[: len(line) - end] for line in rest]
+    room = max(most - 2 - max(map(len, rest)), 0)
+    words = shared
+    if room < len(shared):
+        words = "…" + shared[len(shared) - room :].partition(" ")[2]
+    return [words + line + ("…" if end else "") for line in rest]
 
 
 def fitted(name: object, size: float, room: float) -> str:
