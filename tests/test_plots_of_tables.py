@@ -83,7 +83,7 @@ def test_missing_cells_are_gray_and_in_the_legend():
     axes = plot_heatmap(MIXED, TREE)
     image: Any = axes.heatmap.images[0]
     gray = image.get_cmap().get_bad().tolist()
-    assert gray == list(to_rgba("0.72"))
+    assert gray == list(to_rgba("0.55"))
     shown = image.to_rgba(image.get_array())
     missing = np.isnan(cells_of(axes))
     assert missing.any()
@@ -91,9 +91,19 @@ def test_missing_cells_are_gray_and_in_the_legend():
     legend: Any = axes.color_bar.get_legend()
     (text,) = legend.get_texts()
     assert text.get_text() == "missing"
-    whole = plot_heatmap(MIXED, TREE, columns=["smokes"])
+    whole = plot_heatmap(MIXED, TREE, columns=["visits"])
     assert whole.color_bar.get_legend() is None
-    assert whole.color_bar.get_ylabel() == ""
+
+
+def test_tables_of_yes_and_no_have_two_patches():
+    axes = plot_heatmap(MIXED, TREE, columns=["smokes"])
+    legend: Any = axes.color_bar.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["cell 1", "cell 0"]
+    image: Any = axes.heatmap.images[0]
+    for patch, value in zip(legend.get_patches(), (1.0, 0.0), strict=True):
+        assert np.allclose(patch.get_facecolor(), image.to_rgba(value))
+    axes = plot_heatmap(0.5 * (TABLE["smokes"][:, None] + 0.2), TREE)
+    assert axes.color_bar.get_ylabel() == "cell"
 
 
 def test_far_cells_have_the_last_color():
@@ -102,6 +112,9 @@ def test_far_cells_have_the_last_color():
     axes = plot_heatmap(table, TREE)
     norm = axes.heatmap.images[0].norm
     assert (norm.vmin, norm.vmax) == (-3, 3)
+    assert axes.heatmap.images[0].colorbar.extend == "max"
+    axes = plot_heatmap(-table, TREE)
+    assert axes.heatmap.images[0].colorbar.extend == "min"
 
 
 def test_a_tree_of_columns_orders_them():
@@ -115,6 +128,10 @@ def test_a_tree_of_columns_orders_them():
     below = axes.heatmap.get_window_extent()
     assert above.y0 == pytest.approx(below.y1, abs=0.01)
     assert (above.x0, above.x1) == pytest.approx((below.x0, below.x1), abs=0.01)
+    assert axes.column_tree.get_ylabel().startswith("merge cost")
+    axes = plot_heatmap(MIXED, TREE, column_tree=columns, scale="linear")
+    assert axes.column_tree is not None
+    assert axes.column_tree.get_yscale() == axes.tree.get_xscale() == "linear"
 
 
 @pytest.mark.parametrize("given", [False, True])
