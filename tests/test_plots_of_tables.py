@@ -205,7 +205,9 @@ def test_what_does_not_fit_is_refused():
 def test_profiles_have_means_and_deviations_of_observed_cells():
     panels = plot_profiles(MIXED, LABELS)
     assert [panel.get_title() for panel in panels] == ["height", "visits", "smokes"]
-    assert panels[-1].get_xlabel() == "not shown: town"
+    assert panels[0].get_xlabel() == (
+        "dots: means; bars: ± 1 SD; gray lines: means of all rows\nnot shown: town"
+    )
     for name, panel in zip(("height", "visits"), panels, strict=False):
         dots = [line for line in panel.lines if line.get_gid() == "mean"]
         bars = [line for line in panel.lines if np.size(line.get_xdata()) == 2][1:]
@@ -238,6 +240,25 @@ def test_profiles_weigh_rows():
     assert second.get_xdata() == pytest.approx([9.0])
 
 
+@pytest.mark.parametrize(("count", "rows"), [(5, [3, 2]), (6, [3, 3]), (9, [3, 3, 3])])
+def test_rows_of_panels_are_balanced(count, rows):
+    panels = plot_profiles(RNG.normal(size=(24, count)), KIND)
+    figure_of(panels[0]).draw_without_rendering()
+    _, found = np.unique(
+        [round(panel.get_window_extent().y0) for panel in panels], return_counts=True
+    )
+    assert found[::-1].tolist() == rows
+
+
+def test_titles_of_panels_fit_and_differ():
+    names = [f"a long name of a column, in year {k}, per household" for k in range(7)]
+    panels = plot_profiles(dict.fromkeys(names, RNG.normal(size=24)), KIND)
+    figure_of(panels[0]).draw_without_rendering()
+    assert len({panel.get_title() for panel in panels}) == 7
+    for panel in panels:
+        assert panel.title.get_window_extent().width < panel.bbox.width + 2
+
+
 @pytest.mark.parametrize("count", [2, 5, 12])
 def test_panels_of_profiles_do_not_overlap(count):
     table = {f"a column of number {j}": RNG.normal(size=24) for j in range(count)}
@@ -245,7 +266,10 @@ def test_panels_of_profiles_do_not_overlap(count):
     assert len(panels) == count
     figure = figure_of(panels[0])
     figure.draw_without_rendering()
-    boxes: list[Any] = [panel.get_tightbbox() for panel in panels]
+    (note,) = [panel.xaxis.label for panel in panels if panel.get_xlabel()]
+    boxes: list[Any] = [note.get_window_extent()]
+    note.set_visible(False)  # it is as wide as the picture, below all panels
+    boxes += [panel.get_tightbbox() for panel in panels]
     for place, box in enumerate(boxes):
         assert figure.bbox.x0 <= box.x0 + 1
         assert box.x1 <= figure.bbox.x1 + 1

@@ -69,8 +69,15 @@ def test_inversions_are_marked():
     }
     legend: Any = ax.get_legend()
     (text,) = legend.get_texts()
-    assert text.get_text() == "cheaper than a merge inside of it"
+    assert text.get_text() == "inversion: cheaper than a merge inside of it"
     assert plot_costs(random_tree(9), Figure().subplots()).get_legend() is None
+
+
+def test_costs_on_a_logarithmic_axis_have_plain_ticks():
+    ax = plot_costs(random_tree(20), log_scale=True)
+    ax.get_figure().draw_without_rendering()
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["1", "10", "100"]
+    assert [t.get_text() for t in ax.get_yticklabels(minor=True)] == []
 
 
 def test_the_cut_is_always_shown():

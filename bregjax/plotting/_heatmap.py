@@ -286,7 +286,7 @@ def _check_leaves(argument: str, tree: Dendrogram, count: int, what: str) -> Non
 def _shown(
     table: Numbers, *, standardize: bool | None
 ) -> tuple[np.ndarray, str, Normalize, str]:
-    """Cells as they are shown, what they are called, their range, and what exceeds it."""
+    """Cells as they are shown, what they are called, their range, what exceeds it."""
     cells = np.ma.masked_invalid(table.cells)
     if standardize is None:
         standardize = bool(cells.min() < 0 or cells.max() > 1)
