@@ -112,9 +112,10 @@ def test_far_cells_have_the_last_color():
     axes = plot_heatmap(table, TREE)
     norm = axes.heatmap.images[0].norm
     assert (norm.vmin, norm.vmax) == (-3, 3)
-    assert axes.heatmap.images[0].colorbar.extend == "max"
-    axes = plot_heatmap(-table, TREE)
-    assert axes.heatmap.images[0].colorbar.extend == "min"
+    image: Any = axes.heatmap.images[0]
+    assert image.colorbar.extend == "max"
+    image = plot_heatmap(-table, TREE).heatmap.images[0]
+    assert image.colorbar.extend == "min"
 
 
 def test_a_tree_of_columns_orders_them():

@@ -74,7 +74,7 @@ def test_inversions_are_marked():
 
 
 def test_costs_on_a_logarithmic_axis_have_plain_ticks():
-    ax = plot_costs(random_tree(20), log_scale=True)
+    ax: Any = plot_costs(random_tree(20), log_scale=True)
     ax.get_figure().draw_without_rendering()
     assert [t.get_text() for t in ax.get_yticklabels()] == ["1", "10", "100"]
     assert [t.get_text() for t in ax.get_yticklabels(minor=True)] == []

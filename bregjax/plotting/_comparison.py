@@ -60,11 +60,11 @@ def plot_comparison(
     sides = [_sides(column) for column in shown]
     words = [_VERSUS.join(pair) for pair in sides]
     right = width_of(words, _SIZE)
-    wide = 3.2 + (width_of(names, 10) + right) / 72
+    wide = max(3.2 + (width_of(names, 10) + right) / 72, 2.2 * right / 72)
     height = 1.2 + 0.28 * max(len(shown), 2)
     ax = axes_or_new(ax, (float(np.clip(wide, 6.4, 10.0)), height))
     # Bars have about half of the width; numbers are written whole in any case.
-    room = 0.5 * points_of(ax)[0]
+    room = 0.6 * points_of(ax)[0]
     size = float(np.clip(_SIZE * room / max(right, 1), 6.0, _SIZE))
     side = (room - width_of([_VERSUS], size)) / 2
     side = max(side, width_of(["−00.00 ± 00.00"], size))

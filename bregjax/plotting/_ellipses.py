@@ -194,9 +194,10 @@ def _draw_rows(
 def _write_numbers(ax: Axes, words: list[str], means: np.ndarray) -> None:
     """Write what clusters are called at their means, with a white halo."""
     halo = [withStroke(linewidth=2.5, foreground="white")]
-    for text, mean in zip(words, means, strict=True):
+    for text, (x, y) in zip(words, means.tolist(), strict=True):
         ax.text(
-            *mean,
+            x,
+            y,
             text,
             fontsize=_SIZE,
             ha="center",

@@ -50,7 +50,7 @@ def set_log_ticks(axis: Any, ticks: list[float], zero: float | None = None) -> N
 
 def number(value: float, _: Any) -> str:
     """A tick in full, with commas between thousands, unless it is very long."""
-    if value == 0 or 1e-4 <= abs(value) < 1e7:
+    if value == 0 or 1e-4 <= abs(value) < 1e6:
         return f"{value:,.10g}".replace("-", "−")
     return f"{value:g}".replace("-", "−")
 

@@ -59,7 +59,7 @@ def _turned(
         at = place[run].copy()
         at[: b - a] += c - b
         at[b - a :] -= b - a
-        moved += c - a + _TRY
+        moved += float(c - a) + _TRY
         if _apart(at, goal[run], power) < _apart(place[run], goal[run], power) - 1e-9:
             place[run] = at
             children[merge] = right, left
