@@ -66,7 +66,8 @@ def plot_dendrogram(
         num_clusters: Draw the clusters of this cut in colors of their own, numbered as
             `tree.cut` numbers them, and the cut as a dashed line; where merges invert,
             so that no height parts them, as a dash across each branch that is cut.
-        labels: The same for any flat clusters, `[m]`, without a line.
+        labels: The same for any flat clusters, `[m]`, without a line; rows of −1, as
+            of `tree.cut(min_size=…)`, are gray.
         max_leaves: Draw the last merges alone, as many as give so many ends. A subtree
             that is collapsed is a triangle as high as its merge, with its number of
             leaves in brackets.
@@ -85,7 +86,8 @@ def plot_dendrogram(
         scale: The axis of heights: "root", on which costs are as far apart as their
             square roots, so that small merges show beside large ones (Ward's distances
             are square roots of costs); "linear"; or "log", on which lower ones than
-            1e-6 of the greatest are drawn at that. Of costs "root" if None, of other
+            1e-6 of the greatest are drawn at that, and what costs nothing below it at
+            a tick 0. Of costs "root" if None, of other
             heights "linear". Ticks are nats on any.
         orientation: The side of the root: "top", "bottom", "left" or "right".
         cluster_colors: Colors of the clusters, a list or the name of a matplotlib color
