@@ -219,7 +219,7 @@ class Dendrogram(TreeCuts, TreeExports):
         """Draw the tree: `bregjax.plotting.plot_dendrogram` with the same options.
 
         Args:
-            ax: matplotlib's axes to draw on; the current ones if None.
+            ax: matplotlib's axes to draw on; a new figure if None.
             **options: As `num_clusters`, `max_leaves`, `classes`, `orientation`.
 
         Returns:
@@ -231,7 +231,7 @@ class Dendrogram(TreeCuts, TreeExports):
         Examples:
             >>> tree = Dendrogram.from_linkage([[0, 2, 1.5, 2], [1, 3, 4.0, 3]])
             >>> print(tree.plot(num_clusters=2).get_ylabel())
-            merge cost (nats)
+            merge cost (nats, √ scale)
         """
         try:
             plotting = importlib.import_module("bregjax.plotting")
