@@ -83,7 +83,7 @@ def _add_demo(commands) -> None:
         description="Cluster 214 fragments of glass of six types by full Gaussians.",
     )
     _add_output(demo)
-    demo.set_defaults(run=_demo, scale="root")
+    demo.set_defaults(run=_demo, scale="root", max_cost=None)
 
 
 def _add_cluster(commands) -> None:
@@ -257,7 +257,13 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 def _demo(options: argparse.Namespace) -> None:
     glass = load_glass()
     types = [glass.class_names[number] for number in glass.classes.tolist()]
-    table = Table("glass, from the package", glass.x, types, "type")
+    table = Table(
+        "glass, from the package",
+        glass.x,
+        types,
+        "type",
+        columns=tuple(glass.feature_names),
+    )
     outcome = _run(table, Request("gaussian", num_clusters=6), options)
     ward = cluster_table(table, Request("ward", num_clusters=6))
     _say(options, aligned("", f"{ward.purity:.4f} for Ward's method"))
@@ -339,13 +345,16 @@ def _draw(
             "bregjax: no picture without matplotlib: pip install matplotlib", sys.stderr
         )
         return ("dendrogram.png",)
+    # A cut by number has a line in the picture; one by cost colors alone.
+    by_cost = options.max_cost is not None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         figure = Figure(figsize=(11, 5.5), layout="constrained")
         plot_dendrogram(
             outcome.tree,
             figure.subplots(),
-            labels=outcome.clusters,
+            num_clusters=None if by_cost else int(outcome.clusters.max()) + 1,
+            labels=outcome.clusters if by_cost else None,
             names=table.names,
             classes=table.classes,
             class_name=table.class_name,
