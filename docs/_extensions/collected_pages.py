@@ -64,7 +64,11 @@ def collect(_app: Sphinx, _config: Any) -> None:
         # The first cell installs the package where it is missing: folded.
         code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
         code[0]["metadata"]["tags"] = ["hide-cell"]
-        write(DOCS / "notebooks" / path.name, json.dumps(notebook).encode())
+        content = json.dumps(notebook)
+        # In Colab links have to lead out: here they lead to the same page of the site.
+        for place, page in PAGES.items():
+            content = content.replace(f"({SOURCE}{place})", f"(../{page})")
+        write(DOCS / "notebooks" / path.name, content.encode())
     for place in PAGES:
         text = (ROOT / place).read_text("utf-8")
         page = DOCS / PAGES[place]
