@@ -35,7 +35,7 @@ def bregjax(words: list[str]) -> tuple[int, str, str]:
         try:
             code = main(words[1:])
         except SystemExit as leaving:
-            code = leaving.code
+            code = int(leaving.code or 0)
     return code, out.getvalue(), err.getvalue()
 
 
@@ -54,7 +54,7 @@ def shell(line: str) -> str:
     if pipe.startswith("head -n "):
         lines = lines[: int(pipe.split()[2])]
     elif pipe:
-        number, word = re.fullmatch(r"grep -A (\d) (\w+)", pipe).groups()
+        _, _, number, word = pipe.split()  # grep -A number word
         (first,) = [k for k, text in enumerate(lines) if text.startswith(word)]
         lines = lines[first : first + int(number) + 1]
     return err + "".join(lines) + (f"{code}\n" if after == "echo $?" else "")
