@@ -38,16 +38,18 @@ class NumClusters:
             those of the family, `[K]`.
         log_likelihood: Σ w log Σ_c π_c p(x; c) of the rows as they are, in nats, `[K]`.
         bic: −2 `log_likelihood` + `num_parameters` · log `sample_size`, `[K]`: the
-            smaller the better. (mclust has the negative.)
+            smaller the better. (mclust reports the negative.)
         icl: The same of rows each in its likeliest cluster, Σ w max_c log π_c p(x; c):
             BIC plus a penalty for clusters that overlap, `[K]`. The smaller the better.
         held_out: The leave-one-out log-likelihood of the tree's cuts, `[K]`: the larger
-            the better. None where it was not asked for.
+            the better. Left out is one observation, weight 1 of a row that has more,
+            or a row of less. None where it was not asked for.
         costs: What it costs to join k clusters into k − 1, in nats, `[K]`; NaN for 1,
             and for the trees of a forest.
         gaps: `costs` of k over those of k + 1, `[K]`: how much more than the merge
             before it costs to go below k. NaN where there is no such merge.
         sample_size: N, the weight of all rows.
+        num_rows: m, the most clusters that there can be.
         criterion: Which of "bic", "icl", "held_out" and "gap" chooses.
         refined: Whether likelihoods are of mixtures that EM has fitted, from the cuts.
 
@@ -70,6 +72,7 @@ class NumClusters:
     costs: np.ndarray
     gaps: np.ndarray
     sample_size: float
+    num_rows: int
     criterion: Criterion
     refined: bool
 
@@ -84,10 +87,14 @@ class NumClusters:
 
         BIC and ICL within 6 of it, less than what is called strong evidence;
         log-likelihoods within 3 nats, which are 6 units of BIC; gaps of at least four
-        fifths of the largest.
+        fifths of the largest. The best alone where no number has a finite criterion.
         """
         merit = self._merit()
         best = np.max(merit)
+        if best == -np.inf:
+            return np.array([self.num_clusters])
+        if best == np.inf:
+            return self.numbers[merit == best]
         if self.criterion == "gap":
             return self.numbers[merit >= _ALIKE * best]
         margin = _STRONG / 2 if self.criterion == "held_out" else _STRONG
@@ -117,7 +124,12 @@ class NumClusters:
                 f"{name} is flat: {_NEAR[self.criterion]} that of {self.num_clusters} "
                 f"is that of {words}, so the rows hardly tell these apart."
             )
-        if self.is_at_end:
+        if self.is_at_end and self.num_clusters == self.num_rows:
+            found.append(
+                f"{name} is best with a cluster for each row, so it sees none. Take a "
+                "larger `smoothing_share`, or another criterion or family."
+            )
+        elif self.is_at_end:
             found.append(
                 f"{name} is best at the largest number that was tried: raise "
                 "`max_clusters`, or take it that the criterion sees no end."

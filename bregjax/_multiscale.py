@@ -64,6 +64,8 @@ def multiscale_support(
     fewer than three shares lie between 0 and 1 there is nothing to fit: AU is 1 where
     most are over one half, and 0 elsewhere.
 
+    Resampled trees are made without constraints, even if the tree was made under some.
+
     Example: shares 0.6, 0.7 and 0.8 at r = 0.5, 1 and 2 give v = −0.676 and c = 0.157,
     and so BP = 0.70 and AU = 0.80.
 

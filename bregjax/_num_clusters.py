@@ -1,27 +1,27 @@
 """How many clusters: criteria for all cuts of a tree at once."""
 
 import warnings
-from typing import SupportsIndex, get_args
+from typing import Any, SupportsIndex, get_args
 
 import numpy as np
 
 from bregjax._checks import check_count
 from bregjax._cut_criteria import Criterion, NumClusters
 from bregjax._evaluation import evaluate, working
+from bregjax._held_out import held_out_likelihoods
 from bregjax._problem import Problem, check_problem
 from bregjax._typing import DataLike
 from bregjax.families import Family, Multinomial
 from bregjax.hierarchy import Dendrogram, replay
 from bregjax.hierarchy._cut_states import Clusters, cut_size
 from bregjax.hierarchy._cuts import labels_of, node_of_leaf
-from bregjax.hierarchy._left_out import leave_one_out
 from bregjax.hierarchy._nested_cuts import likelihoods_of_cuts
 from bregjax.hierarchy._provenance import check_same_problem
 from bregjax.hierarchy._tree_costs import children_of
 from bregjax.partition._em import fitted_mixture
 from bregjax.partition._mixture import sums_of_rows
 from bregjax.partition._points import check_on_host, checked_on_host, points_of
-from bregjax.smoothing._lessened import lessened
+from bregjax.smoothing._lessened import check_share, lessened
 
 __all__ = ["choose_num_clusters"]
 
@@ -55,14 +55,16 @@ def choose_num_clusters(
 
     with ν_k = k p + k − 1 free parameters, p those of the family
     (`family.num_parameters`), and N = Σ w_i. Of BIC and ICL the smaller is the better;
-    mclust has their negatives, scikit-learn the same sign.
+    mclust reports the negative, scikit-learn the same sign. N is the weight of all
+    rows, where `bic` of an estimator, as scikit-learn has it, counts rows.
 
-    Densities are those of `soft_assignments`, but with a hundredth of the smoothing.
-    Rows are not smoothed, so kernels as wide as those of the tree, which suit the
-    spread of all rows, would make every cluster too wide for its rows, and BIC would
-    say that there are far too few. What is left keeps the density of a cluster of one
-    row finite, and low enough that single rows do not pay as clusters. With narrow
-    bandwidths of your own they might: `smoothing_share` is the setting.
+    Densities are those of `soft_assignments`, but with `smoothing_share` of the
+    smoothing, a hundredth by default. Rows are not smoothed, so kernels as wide as
+    those of the tree, which suit the spread of all rows, would make every cluster too
+    wide for its rows, and BIC would say that there are far too few. What is left keeps
+    the density of a cluster of one row finite, and low enough that single rows do not
+    pay as clusters. With narrow bandwidths of your own they might: then take a larger
+    share.
 
     Without smoothing, and with rows in the tree's own clusters in place of the
     likeliest, the likelihood in ICL would follow from merge costs alone: L_1 plus the
@@ -72,10 +74,12 @@ def choose_num_clusters(
     weights with another meaning (of a survey, of importance) N is not the number of
     observations; scale them so that they add up to it. A missing cell takes neither a
     parameter nor a part of N away. What is known in a family (the variance of
-    `SphericalGaussian`, a dispersion, weights of columns) is taken at its word: if
-    it is wrong, so is the number of clusters. A row of `Multinomial` is one draw,
-    whatever its total, and says too little of its cluster to be counted: for documents
-    take `Poisson`.
+    `SphericalGaussian`, a dispersion) is taken at its word: if it is wrong, so is the
+    number of clusters. With weights of columns (`Product(weights=…)`) densities are
+    taken to these powers and no longer integrate to 1: a column of weight 2 counts as
+    if each row had shown it twice, so weights that are a matter of taste move the
+    number. A row of `Multinomial` is one draw, whatever its total, and says too little
+    of its cluster to be counted: for documents take `Poisson`.
 
     Time: the densities of all rows under 2K − 1 clusters, in one program for all k;
     `refine` runs EM for each k, in programs that all k share.
@@ -90,19 +94,20 @@ def choose_num_clusters(
         criterion: "bic"; "icl", which counts clusters that overlap as one sooner;
             "held_out", the leave-one-out likelihood of the cuts, which says too many
             rather than too few, as the tree has seen the row, and wants smoothed counts
-            and categories (a level that one row alone has is impossible without it); or
+            and categories (a level that one row alone has is impossible without it),
+            and of a row of weight above 1 leaves out one observation, weight 1; or
             "gap", the largest ratio of the costs of two merges that follow each other,
-            which needs no likelihood and never says 1. Of made mixtures BIC found the
-            right number most often; where clusters overlap, or are many for the rows,
-            it says too few (benchmarks/CHOOSE.md).
+            which needs no likelihood, never says 1, and wants three rows. Of made
+            mixtures BIC found the right number most often; where clusters overlap, or
+            are many for the rows, it says too few (benchmarks/CHOOSE.md).
         refine: Whether the mixture of each cut is fitted by EM first, as
             `soft_clustering(problem, num_clusters=k, init=tree)` does. The leave-one-
             out likelihood and the gaps are of the cuts all the same.
+        held_out: Whether to compute the leave-one-out likelihood although another
+            criterion chooses; that takes the time of K trees or so.
         smoothing_share: The part of the problem's smoothing that clusters keep: of the
             covariance of kernels, so a tenth of their bandwidth at 0.01, of amounts and
             counts. Above 0, at most 1; maps of your own stay as they are.
-        held_out: Whether to compute the leave-one-out likelihood although another
-            criterion chooses; that takes the time of K trees or so.
 
     Returns:
         All criteria for each k; `num_clusters` is the best by the one asked for.
@@ -111,8 +116,10 @@ def choose_num_clusters(
         ValueError: If the tree does not fit or has merge costs of another problem,
             `max_clusters` is out of range, there is no density, or a row has no finite
             cost.
-        TypeError: Under `jit` or another transformation.
-        ArithmeticError: If the criterion is finite for no number of clusters.
+        TypeError: Under `jit` or another transformation, or if `smoothing_share` is no
+            number.
+        ArithmeticError: If the criterion is a number for no number of clusters: of
+            one row "held_out", of two "gap".
 
     Warns:
         UserWarning: Of rows of `Multinomial`; where the criterion is flat; and where
@@ -146,10 +153,7 @@ def choose_num_clusters(
             f"`criterion` must be one of {list(get_args(Criterion))}; got "
             f"{criterion!r}."
         )
-    if not 0 < smoothing_share <= 1:
-        raise ValueError(
-            f"`smoothing_share` must be above 0 and at most 1; got {smoothing_share}."
-        )
+    check_share(smoothing_share)
     family = problem.family
     if not isinstance(family, Family):
         raise ValueError(
@@ -185,7 +189,7 @@ def choose_num_clusters(
         sums = sums[:, numbers - 1]
     left_out = None
     if held_out or criterion == "held_out":
-        left_out = _left_out(problem, children, numbers, size)
+        left_out = held_out_likelihoods(problem, children, numbers, size)
     num_parameters = numbers * (family.num_parameters + 1) - 1
     sample_size = float(np.sum(problem.weights))
     penalty = num_parameters * np.log(sample_size)
@@ -199,6 +203,7 @@ def choose_num_clusters(
         costs=costs[numbers - 1],
         gaps=gaps[numbers - 1],
         sample_size=sample_size,
+        num_rows=m,
         criterion=criterion,
         refined=refine,
     )
@@ -235,38 +240,39 @@ def _refined(
     return np.stack(found, axis=1)
 
 
-def _left_out(
-    problem: Problem, children: np.ndarray, numbers: np.ndarray, size: int
-) -> np.ndarray:
-    if problem.num_points == 1:
-        return np.full(1, np.nan)
-    return np.array(
-        [
-            evaluate(leave_one_out, problem, children, np.int32(k), size=size)
-            for k in numbers
-        ]
-    )
-
-
 def _costs_and_gaps(
     problem: Problem, tree: Dendrogram | DataLike, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """What joining k clusters into k − 1 costs, and the ratios of these, `[count]`."""
     costs = tree.merge_costs if isinstance(tree, Dendrogram) else replay(problem, tree)
     # No merge goes below one cluster, and none is before the first.
-    last = np.concatenate([[np.nan], np.asarray(costs, float)[::-1], [np.nan]])
+    # Infinite costs are of merges that `joined` added: they say nothing.
+    costs = np.where(np.isinf(costs), np.nan, np.asarray(costs, float))
+    last = np.concatenate([[np.nan], costs[::-1], [np.nan]])
     with np.errstate(divide="ignore", invalid="ignore"):
         return last[:count], last[:count] / last[1 : count + 1]
 
 
 def _check_found(found: NumClusters) -> None:
-    values = {"gap": found.gaps, "held_out": found.held_out}.get(
-        found.criterion, found.log_likelihood
-    )
-    if found.criterion == "gap" and len(found.numbers) < 3:
-        return
-    if not np.isfinite(values).any():
+    """Raise ArithmeticError where a criterion says nothing of any number."""
+    if found.criterion == "gap":
+        # A gap above a merge that costs nothing is infinite, and large all the same.
+        values, known = found.gaps, ~np.isnan(found.gaps)
+        remedy = (
+            "It compares the costs of merges that follow each other, and here there "
+            "are no two to compare, or both are 0. Take another criterion."
+        )
+        if len(found.numbers) == 1:
+            return
+    else:
+        held_out = found.criterion == "held_out"
+        values: Any = found.held_out if held_out else found.log_likelihood
+        known = np.isfinite(values)
+        remedy = "Smooth more, or take another criterion."
+        if held_out and np.isnan(values).all() and found.num_rows == 1:
+            remedy = "Nothing is left of one row without it. Take another criterion."
+    if not known.any():
         raise ArithmeticError(
-            f"`criterion` {found.criterion!r} is finite for no number of clusters; got "
-            f"{values}. Smooth more, or take another criterion."
+            f"`criterion` {found.criterion!r} is a number for no number of clusters; "
+            f"got {values}. {remedy}"
         )

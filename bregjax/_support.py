@@ -60,7 +60,8 @@ def support_values(
     costs are sums over columns: what R's pvclust calls bootstrap probabilities.
     "points" gives the rows weights from a flat Dirichlet distribution, all positive, so
     that no row is lost: the Bayesian bootstrap. Replicates are clustered many at once,
-    with the smoothing of the whole (its columns drawn along).
+    with the smoothing of the whole (its columns drawn along), and without constraints,
+    even if the tree was made under some.
 
     Args:
         problem: Data, family, smoothing and weights.

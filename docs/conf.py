@@ -41,6 +41,7 @@ extensions = [
     # Those of this folder:
     "collected_pages",
     "every_name",
+    "every_picture",
     "plain_docstrings",
 ]
 templates_path = ["_templates"]

@@ -41,6 +41,7 @@ ROWS = [
         "metrics",
         "_explain",
         "_features",
+        "_held_out",
         "objectives",
         "_soft_trees",
         "_support",

@@ -129,6 +129,21 @@ def test_demo_prints_what_the_readme_shows(demo):
     assert f"written to {folder}" in printed
 
 
+def test_demo_clusters_are_told_by_the_names_of_columns(demo):
+    folder, _ = demo
+    _, *rows = rows_of(folder / "clusters.csv")
+    assert {row[2] for row in rows} == {", ".join(load_glass().feature_names)}
+
+
+def test_columns_of_one_family_keep_their_names(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("tall,wide\n1,9\n2,8\n7,1\n8,2\n")
+    output = ["--output", str(tmp_path / "out"), "--num-clusters", "2", "--quiet"]
+    assert main(["cluster", str(table), "--family", "ward", *output]) == 0
+    _, *rows = rows_of(tmp_path / "out" / "clusters.csv")
+    assert [row[2] for row in rows] in (["tall", "wide"] * 2, ["wide", "tall"] * 2)
+
+
 def test_demo_picture_is_not_blank(demo):
     folder, _ = demo
     data = (folder / "dendrogram.png").read_bytes()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+import bregjax.__main__
 from bregjax.__main__ import main
 from bregjax._cli import array_files
 
@@ -179,3 +180,14 @@ def test_errors_of_options(words, message, capsys):
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert re.search(message, err), err
+
+
+def test_ctrl_c_is_one_sentence_and_130(tmp_path, monkeypatch, capsys):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bregjax.__main__, "cluster_table", stopped)
+    assert main(["demo", "--output", str(tmp_path), "--quiet"]) == 130
+    err = capsys.readouterr().err
+    assert err == f"bregjax: stopped before all files were written to {tmp_path}\n"
+    assert list(tmp_path.iterdir()) == []

@@ -43,7 +43,7 @@ def test_a_header_of_years_is_taken_for_names(tmp_path):
     text = "gene,2019,2020\nA,1,2\nB,3,4\n"
     table = table_of(tmp_path, text, choice=ColumnChoice(names="0"))
     assert table.x.tolist() == [[1, 2], [3, 4]]
-    assert (table.names, table.columns) == (["A", "B"], ("'2019'", "'2020'"))
+    assert (table.names, table.columns) == (["A", "B"], ("2019", "2020"))
     (note,) = table.notes
     assert "(gene, 2019, 2020) is taken for names of columns; say --header no" in note
 
@@ -113,8 +113,8 @@ def test_a_column_without_a_name_may_be_something_else(tmp_path):
 
 
 def test_a_column_called_number_sign(tmp_path):
-    assert table_of(tmp_path, "#,u\n1,2\n3,4\n").columns == ("'#'", "'u'")
-    assert table_of(tmp_path, "# u v\n1 2\n3 4\n", "a.txt").columns == ("'u'", "'v'")
+    assert table_of(tmp_path, "#,u\n1,2\n3,4\n").columns == ("#", "u")
+    assert table_of(tmp_path, "# u v\n1 2\n3 4\n", "a.txt").columns == ("u", "v")
 
 
 def test_names_that_come_again_are_noted(tmp_path):

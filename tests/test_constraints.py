@@ -1,6 +1,7 @@
 """Trees under constraints against one-at-a-time greedy, and scikit-learn's Ward."""
 
 import itertools
+from fractions import Fraction
 from typing import Any
 
 import jax
@@ -151,6 +152,46 @@ def test_equal_rows_merge_along_edges(rng):
     assert tree.merge_costs[:2].tolist() == [0, 0]
     assert tree.cut(2).tolist() == [0, 0, 0, 0, 1, 1, 1]
     assert bj.certify(problem, tree, **links).holds()
+
+
+def exact_cost(x):
+    """Ward's costs of rows of whole numbers, in fractions: equal rows cost 0."""
+
+    def cost(a, b):
+        means = [Fraction(sum(x[i] for i in rows), len(rows)) for rows in (a, b)]
+        return Fraction(len(a) * len(b), len(a) + len(b)) * (means[0] - means[1]) ** 2
+
+    return cost
+
+
+def test_equal_rows_go_to_the_smallest_rows(rng):
+    """In a graph too: the smallest that an edge joins with the union so far."""
+    x = np.zeros((4, 1))
+    tree = bj.agglomerate(x, family="ward", connectivity=[(0, 2), (2, 1), (0, 3)])
+    assert tree.children.tolist() == [[0, 2], [1, 4], [3, 5]]
+    pairs = np.array(list(itertools.combinations(range(9), 2)))
+    for _ in range(5):
+        x = rng.integers(0, 2, 9).tolist()
+        edges = pairs[rng.random(len(pairs)) < 0.3]
+        children, _ = greedy(exact_cost(x), Rules(9, edges))
+        tree = bj.agglomerate(np.array(x)[:, None], family="ward", connectivity=edges)
+        np.testing.assert_array_equal(tree.children, children)
+
+
+def test_linked_rows_merge_with_their_equals(rng):
+    """What links make of equal rows is equal to others still."""
+    x = [0, 3, 0, 0, 3, 2]
+    problem = bj.Problem(np.array(x)[:, None], family="ward")
+    for edges in (None, list(itertools.combinations(range(6), 2))):
+        rules = Rules(6, edges, [(2, 3)])
+        tree, info = bj.agglomerate(
+            problem, must_link=[(2, 3)], connectivity=edges, return_info=True
+        )
+        children, _ = greedy(exact_cost(x), rules)
+        np.testing.assert_array_equal(tree.children, children)
+        found = info.bounded if edges is None else info.graph
+        assert found is not None
+        assert found.duplicates == 2
 
 
 @pytest.mark.parametrize("family", ["ward", "gaussian"])
@@ -307,6 +348,35 @@ def test_graphs_in_any_form(rng):
     np.testing.assert_array_equal(chain.children, same.children)
     assert bj.agglomerate(x, family="ward", connectivity=[]).num_trees == 7
     assert bj.agglomerate(x[:1], family="ward", connectivity="chain").num_trees == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "num_trees"),
+    [
+        ([[1, 1], [1, 1]], 1),
+        ([[0, 0], [1, 1]], 1),
+        ([[0, 1], [1, 0]], 1),
+        ([[0, 0.3], [0.3, 0]], 1),
+        ([[1, 0], [0, 1]], 1),  # pairs
+        ([[0, 0], [0, 0]], 2),
+        ([[7, 0], [0, 7]], 2),
+    ],
+)
+def test_two_rows_are_joined_if_pairs_or_a_matrix_join_them(table, num_trees):
+    tree = bj.agglomerate([[0.0], [1]], family="ward", connectivity=table)
+    assert tree.num_trees == num_trees
+
+
+def test_entries_of_one_place_add_up():
+    places = [0, 0, 1], [1, 1, 2]
+    graph = scipy.sparse.coo_array(([1.0, -1.0, 1.0], places), shape=(3, 3))
+    x = [[0.0], [1], [2]]
+    trees = [
+        bj.agglomerate(x, family="ward", connectivity=form)
+        for form in (graph, graph.tocsr(), {(1, 2)})
+    ]
+    assert [tree.children.tolist() for tree in trees] == [[[1, 2]]] * 3
+    assert len(graph.data) == 3  # as it was
 
 
 @pytest.mark.parametrize("pairs", [0, 100])

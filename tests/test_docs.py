@@ -12,6 +12,7 @@ import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("guide/*.md")])
+COMMANDS = "command_line"  # has a test of its own
 SLOW = ("choosing", "gradients", "writing_psi")
 BLOCK = re.compile(
     r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", flags=re.MULTILINE | re.DOTALL
@@ -23,6 +24,7 @@ BLOCK = re.compile(
     [
         pytest.param(page, marks=pytest.mark.slow if page.stem in SLOW else ())
         for page in PAGES
+        if page.stem != COMMANDS
     ],
     ids=lambda page: page.name,
 )

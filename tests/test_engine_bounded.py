@@ -19,7 +19,8 @@ from own_potentials import (
 from bregjax import ExponentialFamily, Problem, agglomerate, blur, certify, replay
 from bregjax.clusters import HostModel
 from bregjax.clusters._natural.host import NaturalHost
-from bregjax.hierarchy._engine_bounded import bounded, exhaustive
+from bregjax.hierarchy._engine_bounded import bounded
+from bregjax.hierarchy._engine_recompute import exhaustive
 from bregjax.hierarchy._engines import numbers_needed
 
 

@@ -17,6 +17,7 @@ from bregjax.sklearn import (
     BregmanKMeans,
     DendrogramFeatures,
     ExponentialFamilyMixture,
+    _starts,
 )
 
 clone: Any = untyped_clone
@@ -109,6 +110,19 @@ def test_numbers_of_clusters_by_criterion(x):
         choice = bj.choose_num_clusters(found.problem_, tree, criterion=criterion)
         assert found.n_clusters_ == choice.num_clusters
         np.testing.assert_array_equal(found.choice_.bic, choice.bic)
+
+
+def test_a_number_of_one_s_own_is_no_criterion_s_choice(x):
+    found = BregmanAgglomerative("gap").fit(x)
+    assert found.choice_.num_clusters == found.n_clusters_
+    assert not hasattr(found.set_params(n_clusters=2).fit(x), "choice_")
+
+
+def test_one_cluster_needs_no_tree(x, monkeypatch):
+    monkeypatch.setattr(_starts, "agglomerate", None)
+    assert BregmanKMeans(1).fit(x).inertia_ > 0
+    mean = ExponentialFamilyMixture(1).fit(x).means_[0]
+    np.testing.assert_allclose(mean, x.mean(axis=0), rtol=1e-9)
 
 
 def test_clusters_do_not_depend_on_the_order_of_rows(x, rng):
@@ -331,10 +345,85 @@ def test_samples_of_names_have_names(rng):
     assert set(sampled[:, 0]) == {3.0, 5.0}
 
 
+def test_samples_of_booleans_are_booleans():
+    rows = np.array([[True], [False], [True]])
+    found = ExponentialFamilyMixture(family="categorical", random_state=0).fit(rows)
+    assert {type(value) for value in found.sample(9)[0][:, 0]} == {bool}
+
+
+@pytest.mark.parametrize("init", ["tree", "divergence"])
+def test_fewer_distinct_rows_than_clusters(init):
+    rows = np.repeat([[0.0, 0.1], [1.0, 1.3]], 3, axis=0)
+    with pytest.warns(ConvergenceWarning, match="2 are distinct of n_clusters=3"):
+        found = BregmanKMeans(3, init=init, random_state=0).fit(rows)
+    np.testing.assert_array_equal(found.labels_, found.predict(rows))
+    assert same_partition(found.labels_, [0, 0, 0, 1, 1, 1])
+    assert len(set(np.asarray(found.partition_.labels))) == 3
+
+
+# --- Rows of weight 0 ----------------------------------------------------------------
+
+
+def fitted_labels(estimator, rows, weights):
+    return estimator.fit_predict(rows, sample_weight=weights).tolist()
+
+
+PARTITIONS = [
+    BregmanAgglomerative(2, smoothing=None),
+    BregmanKMeans(2, smoothing=None),
+    ExponentialFamilyMixture(2, smoothing=None),
+]
+
+
+@pytest.mark.parametrize("estimator", PARTITIONS)
+def test_rows_of_weight_0_that_no_cluster_can_have_made(estimator):
+    named = clone(estimator).set_params(family="categorical")
+    rows = np.array([["a"], ["c"], ["b"], ["a"], ["b"]], object)
+    found = fitted_labels(named, rows, [1, 0, 1, 1, 0])
+    assert found[1] == -1
+    assert found[0] == found[3] != found[2] == found[4]
+    counts = np.array([[0, 3], [0, 4], [5, 0], [0, 40], [0, 50]])
+    poisson = clone(estimator).set_params(family="poisson")
+    found = fitted_labels(poisson, counts, [1, 1, 0, 1, 0])
+    assert found[2] == -1
+    assert found[0] == found[1] != found[3] == found[4]
+    table = {"size": [1.0, 1.1, 9.0, 9.1, 9.0], "name": ["x", "x", "y", "y", "z"]}
+    mixed = clone(estimator).set_params(family="auto", smoothing="auto")
+    found = mixed.fit_predict(table, sample_weight=[1, 1, 1, 1, 0]).tolist()
+    assert found[4] == -1
+    assert found[0] == found[1] != found[2] == found[3]
+
+
+@pytest.mark.parametrize("estimator", [*PARTITIONS, DendrogramFeatures(2)])
+def test_rows_of_weight_0_must_fit_the_family(estimator):
+    rows = np.array([[1.0], [2.0], [0.0], [9.0], [7.0]])
+    model = clone(estimator).set_params(family="gamma", smoothing="auto")
+    for weights in (None, [1, 1, 0, 1, 1], [0, 1, 1, 1, 1]):
+        with pytest.raises(ValueError, match="`X` must be positive.* at row 2"):
+            model.fit(rows, sample_weight=weights)
+    names = np.array([["a"], ["b"], ["c"], ["a"], ["b"]], object)
+    family = bj.Categorical(levels=(("a", "b"),))
+    with pytest.raises(ValueError, match="`X` must hold known levels.*row 2"):
+        clone(estimator).set_params(family=family).fit(names, None, [0, 1, 0, 1, 1])
+    names[2, 0] = None
+    model = clone(estimator).set_params(family=bj.Categorical())
+    with pytest.raises(ValueError, match="`X` must have.*row 2"):
+        model.fit({"name": names[:, 0].tolist()}, None, [1, 1, 0, 1, 1])
+
+
+@pytest.mark.parametrize("estimator", PARTITIONS[:2])
+def test_rows_of_weight_0_may_lack_cells(estimator):
+    rows = np.array([[0.0, 0.1], [0.2, 0.0], [9.0, 8.0], [9.1, 8.2], [np.nan, 8.1]])
+    model = clone(estimator).set_params(family="diagonal_gaussian", smoothing="auto")
+    found = fitted_labels(model, rows, [1, 1, 1, 1, 0])
+    assert found[4] == found[2] == found[3] != found[0]
+
+
 # --- Errors --------------------------------------------------------------------------
 
 
 HALF: Any = 2.5
+TEXT: Any = "a"
 
 REFUSED = {
     "both": (BregmanAgglomerative(2, max_cost=1.0), "Exactly one of `n_clusters`"),
@@ -347,13 +436,22 @@ REFUSED = {
     "labels": (BregmanKMeans(2, init=[0, 1]), "`init` must have an entry for each"),
     "starts": (BregmanKMeans(2, n_init=0), "`n_init` must be a whole number from 1"),
     "steps": (BregmanKMeans(2, max_iter=0), "`max_iter` must be a whole number from 1"),
-    "tol": (ExponentialFamilyMixture(tol=-1), "`tol` must not be negative"),
+    "tol": (ExponentialFamilyMixture(tol=-1), "`tol` must be a number that is not neg"),
     "share": (ExponentialFamilyMixture(smoothing_share=0), "`smoothing_share` must be"),
     "function": (
         ExponentialFamilyMixture(family=SquaredNorm()),
         "`family` must be a family, whose densities make a mixture",
     ),
     "features": (DendrogramFeatures(42), "`n_features` must be from 1 to 41"),
+    "label": (BregmanKMeans(2, init=np.arange(42) % 3), "n_clusters=2; got .0 1 2."),
+    "column": (
+        ExponentialFamilyMixture(2, init=np.ones((42, 3)) / 3),
+        "a column for each component, n_components=2",
+    ),
+    "number": (
+        ExponentialFamilyMixture(smoothing_share=TEXT),
+        "`smoothing_share` must be a number",
+    ),
     "family": (BregmanAgglomerative(family="no such"), "`family` must be one of"),
     "sign": (BregmanAgglomerative(family="poisson"), "Negative values in data passed"),
 }
@@ -385,6 +483,17 @@ def test_rows_that_no_cluster_can_have_made():
     assert np.isnan(found.predict_proba([[1.0, 1.0]])).all()
     with pytest.raises(ValueError, match="no cluster can have made, 1 of 2.*row 1"):
         found.predict([[1.0, 0.0], [1.0, 1.0]])
+
+
+def test_starts_without_rows_of_weight_0(x):
+    labels = np.arange(42) % 2
+    labels[5] = 2
+    weights = np.where(np.arange(42) == 5, 0.0, 1.0)
+    with pytest.raises(ValueError, match="n_clusters=3; rows of weight 0 do not count"):
+        BregmanKMeans(3, init=labels).fit(x, sample_weight=weights)
+    with pytest.raises(ValueError, match="rows of weight 0 do not count; got 0 throug"):
+        ExponentialFamilyMixture(3, init=np.eye(3)[labels]).fit(x, None, weights)
+    assert BregmanKMeans(2, init=labels).fit(x, None, weights).labels_[5] in (0, 1)
 
 
 def test_numbers_of_samples_that_do_not_fit(x):

@@ -1,6 +1,7 @@
 """Costs of merges split by column, and what sets clusters apart."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -200,6 +201,22 @@ def test_the_picture_has_a_bar_for_each_column():
     widths = [bar.get_width() for bar in bars]
     assert widths == [column.cost for column in comparison[:3]]
     assert ax.get_title() == "cluster 0 vs rest"
+
+
+def test_what_is_beside_the_bars_is_inside_of_the_picture():
+    """Long words are shortened, so that bars keep their room."""
+    towns = [f"a town of a very long name, number {k % 2}" for k in range(24)]
+    table = {"height": [-0.5 + k % 2 for k in range(24)], "town": towns}
+    comparison = bj.explain_clusters(bj.Problem(table), np.arange(24) % 2)[0]
+    figure = Figure(figsize=(6, 3))
+    ax: Any = plot_comparison(comparison, figure.subplots())
+    figure.draw_without_rendering()
+    assert ax.get_window_extent().width > 0.3 * figure.bbox.width
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert len(boxes) == 2
+    assert min(box.x0 for box in boxes) > ax.get_window_extent().x1
+    assert max(box.x1 for box in boxes) <= figure.bbox.x1 + 1
+    assert any(text.get_text().startswith("−0.5") for text in ax.texts)
 
 
 # What spoils clusters

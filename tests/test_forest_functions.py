@@ -141,6 +141,27 @@ def test_explanations_of_nodes():
     assert bj.explain(problem, stopped(tree, M), 2).merge is None
 
 
+def test_joined_trees_are_of_the_problem():
+    """Where costs are infinite nothing is compared, whichever the problem."""
+    problem, _, forest = example("poisson")
+    tree = forest.joined()
+    found = bj.hard_clustering(problem, num_clusters=4, init=tree)
+    expected = bj.hard_clustering(problem, num_clusters=4, init=forest)
+    np.testing.assert_array_equal(found.labels, expected.labels)
+    assert bj.explain(problem, tree, -1).merge is not None
+    certificate = bj.certify(problem, tree)
+    assert np.isfinite(certificate.sum_of_costs)
+    numbers = bj.choose_num_clusters(problem, tree, criterion="gap")
+    of_forest = bj.choose_num_clusters(problem, forest, criterion="gap")
+    assert numbers.num_clusters == of_forest.num_clusters
+    assert bj.hard_clustering(problem, num_clusters=9, init=stopped(tree, 9).joined())
+    with pytest.raises(ValueError, match=r"2 of 8 differ.* 1e\+06 .*If `joined` made"):
+        bj.explain(problem, forest.joined(cost=1e6), 3)
+    other = bj.Problem(np.asarray(problem.x) + 1, family="poisson")
+    with pytest.raises(ValueError, match=r"another problem: \d of 8 differ.*alone"):
+        bj.explain(other, tree, 3)
+
+
 def test_log_probabilities_of_first_merges():
     problem = bj.Problem([[0.0], [1.0], [5.0], [7.0]], family="ward")
     log_prob = functools.partial(bj.sequence_log_prob, problem, temperature=3.0)

@@ -8,10 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy.cluster import hierarchy as sch
 from trees import chain, leaf_sets, random_tree, stopped, tree_of
 
 from bregjax.hierarchy import Dendrogram
+from bregjax.plotting import plot_costs
 
 # Leaves 0 and 3 join, 1 stays alone, 2, 4 and 5 join.
 SMALL = tree_of([[0, 3], [4, 5], [2, 7]], [1.0, 2.0, 0.5], num_leaves=6)
@@ -307,6 +309,36 @@ def test_joined():
         assert tree.num_inversions() == forest.num_inversions()
     tree = chain(4)
     assert tree.joined() is tree
+
+
+def test_joined_at_whole_costs():
+    forest = Dendrogram(np.array([[0, 2]]), np.array([3]), np.ones(4))
+    tree = forest.joined()
+    np.testing.assert_array_equal(tree.merge_costs, [3, np.inf, np.inf])
+    assert forest.heights().dtype == float
+
+
+def plot_of_costs(tree):
+    return plot_costs(tree, Figure().subplots())
+
+
+@pytest.mark.parametrize(
+    "export",
+    [
+        Dendrogram.linkage,
+        Dendrogram.to_newick,
+        Dendrogram.to_networkx,
+        lambda tree, **heights: tree.plot(Figure().subplots(), **heights),
+        plot_of_costs,
+    ],
+)
+def test_what_knows_no_infinite_heights(export):
+    with pytest.raises(ValueError, match=r"heights; merge 3 has inf.*joined\(cost"):
+        export(SMALL.joined())
+    export(SMALL.joined(cost=9.0))
+    if export is not plot_of_costs:
+        export(SMALL.joined(), heights="merge_index")
+    assert np.isinf(SMALL.joined().to_table()["cost"]).sum() == 2
 
 
 def test_scipy_knows_no_forests():

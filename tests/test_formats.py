@@ -1,5 +1,6 @@
 """Trees from R and Newick, to tables and networkx: by hand, or there and back."""
 
+import pathlib
 import sys
 import time
 
@@ -59,6 +60,11 @@ def test_hclust_and_linkage_agree(rng):
 def test_hclust_refuses(merge, message):
     with pytest.raises(ValueError, match=f"`merge` must.*{message}"):
         Dendrogram.from_hclust(merge, [1.0, 2.0, 3.0])
+
+
+def test_hclust_refuses_negative_heights():
+    with pytest.raises(ValueError, match="`height` must not be negative; got -1.0"):
+        Dendrogram.from_hclust([[-1, -2], [-3, 1]], [1.0, -1.0])
 
 
 def test_weights_are_checked():
@@ -133,6 +139,22 @@ def test_newick_without_lengths_or_names():
     assert (tree.num_leaves, names) == (1, ["a b"])
 
 
+def test_newick_comments_inside_of_comments():
+    _, names = Dendrogram.from_newick("(a[x[y]z],b)[[]];")
+    assert names == ["a", "b"]
+    with pytest.raises(ValueError, match="never closed at character 2"):
+        Dendrogram.from_newick("(a[x[y],b);")
+
+
+def test_newick_is_text():
+    for text, message in (
+        (pathlib.Path("tree.nwk"), r"PosixPath\. Read the file.*read_text"),
+        (b"(a,b);", r"bytes\. Decode it"),
+    ):
+        with pytest.raises(TypeError, match=f"`text` must be a string.*{message}"):
+            Dendrogram.from_newick(text)  # pyright: ignore
+
+
 def test_several_newick_trees_are_a_forest():
     tree, names = Dendrogram.from_newick("(a:2,b:2);c;\n(d:1,e:1);")
     assert names == list("abcde")
@@ -157,6 +179,7 @@ def test_several_newick_trees_are_a_forest():
         ("(a,b);;", "';' where a tree should begin at character 6"),
         ("(a b,c);", "'b' after another name"),
         ("(a:x,b:1);", "'x' where the length of a branch should be at character 3"),
+        ("(a:1_0,b:1);", "'1_0' where the length of a branch should be"),
         ("(a:nan,b:1);", "'nan' where the length"),
         ("(a:1:2,b:1);", "a second length"),
         ("(a:1,b);", "give each branch a length, or none; 1 of 2 have none.*'b'"),

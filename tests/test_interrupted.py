@@ -3,6 +3,7 @@
 import _thread
 import contextlib
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,15 +106,136 @@ def test_constraints(monkeypatch, constraints):
     tree = bj.agglomerate(problem, **constraints, start=forest)
     np.testing.assert_array_equal(tree.children, whole.children)
     np.testing.assert_allclose(tree.merge_costs, whole.merge_costs, rtol=1e-9)
-    # What stopped before the links were merged can't be gone on with.
+    # Other rows may not have merged before those that links join.
     first = bj.Dendrogram(np.array([[5, 6]]), np.zeros(1), np.ones(60))
     if "must_link" in constraints:
-        with pytest.raises(ValueError, match="`start` must have merged all"):
+        words = r"`start` must merge .* rows \d and \d .* merge 0 joins rows 5 and 6"
+        with pytest.raises(ValueError, match=words):
             bj.agglomerate(problem, **constraints, start=first)
     if "cannot_link" in constraints:
         both = bj.Dendrogram(np.array([[0, 9], [1, 2]]), np.zeros(2), np.ones(60))
         with pytest.raises(ValueError, match="`start` must keep apart .* 1 and 2"):
             bj.agglomerate(problem, **constraints, start=both)
+
+
+LATE: list[tuple[str, str, Any, dict[str, Any]]] = [
+    ("_runs.settled_costs", "poisson", COUNTS, {"engine": "numpy"}),
+    ("_searches._costs", "poisson", COUNTS, {"engine": "matrix"}),
+    ("_sparse.agglomeration.sparse_costs_along", "poisson", SPARSE, {}),
+    ("_runs.check_kinks", "poisson", COUNTS, {"engine": "numpy"}),
+    ("_constrained.settled_costs", "ward", POINTS, {"connectivity": "chain"}),
+]
+
+
+@pytest.mark.parametrize(("place", "family", "x", "options"), LATE)
+def test_after_the_last_merge_all_are_left(monkeypatch, place, family, x, options):
+    """Ctrl-C while the costs of the finished tree are computed."""
+
+    def press(*_, **__):
+        raise KeyboardInterrupt
+
+    problem = bj.Problem(x, family=family)
+    monkeypatch.setattr(f"bregjax.hierarchy.{place}", press)
+    cases: list[dict[str, Any]] = [{}, {"num_clusters": 4}]
+    forest = None
+    for more in cases:
+        with pytest.raises(bj.Interrupted) as caught:
+            bj.agglomerate(problem, **options, **more)
+        forest = caught.value.tree
+        assert forest is not None
+        assert forest.num_trees == more.get("num_clusters", 1)
+    monkeypatch.undo()
+    assert forest is not None
+    whole = bj.agglomerate(problem, **options)
+    np.testing.assert_array_equal(forest.children, whole.children[:56])
+    np.testing.assert_allclose(forest.merge_costs, whole.merge_costs[:56], rtol=1e-6)
+    tree = bj.agglomerate(problem, **options, start=forest)
+    np.testing.assert_array_equal(tree.children, whole.children)
+
+
+def test_solved_costs_of_all_pairs(stopped):
+    problem = bj.Problem(rng.beta(2, 3, size=(7, 1)), family="beta")
+    whole = bj.agglomerate(problem, engine="recompute")
+    forest = stopped(problem, 3, engine="recompute").tree
+    np.testing.assert_array_equal(forest.children, whole.children[:3])
+
+
+def test_before_the_first_merge_there_is_none(monkeypatch):
+    def press(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bregjax.hierarchy._runs.host_leaves", press)
+    with pytest.raises(bj.Interrupted) as caught:
+        bj.agglomerate(POINTS[:9], family="ward")
+    forest = caught.value.tree
+    assert forest is not None
+    assert forest.num_trees == 9
+
+
+@pytest.mark.parametrize("rules", [{}, {"cannot_link": [[0, 1]]}])
+def test_fewer_trees_than_clusters_asked_for(rules):
+    """The merges of a start stand: none is undone."""
+    start = bj.Dendrogram(np.array([[0, 3], [1, 2]]), np.zeros(2), np.ones(4))
+    x = [[0.0], [10], [1], [11]]
+    with pytest.raises(ValueError, match="`start` .* `num_clusters` = 3 .* got 2"):
+        bj.agglomerate(x, family="ward", start=start, num_clusters=3, **rules)
+    tree = bj.agglomerate(x, family="ward", start=start, num_clusters=2, **rules)
+    np.testing.assert_array_equal(tree.children, start.children)
+
+
+def test_a_faulty_start_is_called_by_its_name():
+    start = bj.Dendrogram(np.array([[0, 7]]), np.zeros(1), np.ones(4))
+    with pytest.raises(ValueError, match="`start` must hold the merges"):
+        bj.agglomerate([[0.0], [10], [1], [11]], family="ward", start=start)
+
+
+# Links of three groups, equal rows that links and edges join, and the rest.
+GROUPED = np.array([[0.0], [50], [100], [100.5], [101.5], [7], [8], [50], [50], [50]])
+LINKS = [[2, 3], [3, 4], [5, 6], [7, 8]]
+
+
+@pytest.mark.parametrize("graph", [None, "chain"])
+@pytest.mark.parametrize("pairs", [0, 2**19])
+def test_links_and_equal_rows_stopped_at_every_merge(monkeypatch, pairs, graph):
+    """In one search of all groups, or in one of each."""
+    monkeypatch.setattr("bregjax.hierarchy._forest._PAIRS", pairs)
+    rules: Any = {"must_link": LINKS, "cannot_link": [[0, 1]], "connectivity": graph}
+    problem = bj.Problem(GROUPED, family="ward")
+    whole = bj.agglomerate(problem, **rules)
+    stop = 0
+
+    def report(made):
+        if made >= stop:
+            raise KeyboardInterrupt
+
+    name = "bregjax.hierarchy._constrained.progress_shown"
+    monkeypatch.setattr(name, lambda *_, **__: contextlib.nullcontext(report))
+    for made in range(1, whole.num_merges + 1):
+        stop = made
+        with pytest.raises(bj.Interrupted) as caught:
+            bj.agglomerate(problem, **rules)
+        forest = caught.value.tree
+        assert forest is not None
+        assert forest.num_merges == made
+        np.testing.assert_array_equal(forest.children, whole.children[:made])
+        stop = len(GROUPED)
+        tree = bj.agglomerate(problem, **rules, start=forest)
+        np.testing.assert_array_equal(tree.children, whole.children)
+        np.testing.assert_allclose(tree.merge_costs, whole.merge_costs, atol=1e-12)
+
+
+def test_a_search_of_one_group_says_nothing_of_all(monkeypatch):
+    """Its merges are numbered by the group, and others may come before them."""
+
+    def stopped(*_, **__):
+        raise bj.Interrupted(np.array([[0, 1]]), 2)
+
+    monkeypatch.setattr("bregjax.hierarchy._forest._PAIRS", 0)
+    monkeypatch.setattr("bregjax.hierarchy._forest.bounded", stopped)
+    with pytest.raises(bj.Interrupted) as caught:
+        bj.agglomerate(GROUPED, family="ward", must_link=LINKS)
+    assert len(caught.value.children) == 0
+    assert caught.value.num_points == len(GROUPED)
 
 
 def test_merges_from_elsewhere_stand_whatever_they_cost():

@@ -103,7 +103,7 @@ def terms_by_hand(problem, labels, densities, share=1.0):
 
 
 # Criteria of small tables are flat, which a warning says.
-quiet = pytest.mark.filterwarnings("ignore:.* is (flat|best at):UserWarning")
+quiet = pytest.mark.filterwarnings("ignore:.* is (flat|best):UserWarning")
 
 
 @quiet
@@ -137,17 +137,21 @@ def test_held_out_likelihood_against_refitting(name, rng):
     found = bj.choose_num_clusters(
         problem, tree, max_clusters=K, criterion="held_out", smoothing_share=1
     )
-    x, w = np.asarray(problem.x), np.asarray(problem.weights)
+    x, counts = np.asarray(problem.x), np.asarray(problem.weights)
+    # A row of weight w is one observation, which is left out, and w − 1 others.
+    heavy = np.flatnonzero(counts > 1)
+    rows = np.concatenate([np.arange(M), heavy])
+    x, w = x[rows], np.concatenate([np.ones(M), counts[heavy] - 1])
     for k in (1, 2, 5):
-        labels, total = tree.cut(k), 0.0
+        labels, total = tree.cut(k)[rows], 0.0
         for i in range(M):
             terms = []
             for c in range(k):
-                part = (labels == c) & (np.arange(M) != i)
+                part = (labels == c) & (np.arange(len(rows)) != i)
                 if part.any():
-                    share = w[part].sum() / (w.sum() - w[i])
+                    share = w[part].sum() / (w.sum() - 1)
                     terms.append(np.log(share) + densities(1.0, x, w, part)[i])
-            total += w[i] * logsumexp(terms)
+            total += counts[i] * logsumexp(terms)
         np.testing.assert_allclose(np.asarray(found.held_out)[k - 1], total, rtol=1e-9)
     assert found.num_clusters == 1 + np.argmax(np.asarray(found.held_out))
 
@@ -247,10 +251,34 @@ def test_weights_are_repetitions(rng):
     repeated = bj.Problem(
         np.asarray(problem.x)[copies], family="poisson", smoothing=None
     )
-    one = bj.choose_num_clusters(problem, tree, max_clusters=K)
-    many = bj.choose_num_clusters(repeated, bj.agglomerate(repeated), max_clusters=K)
-    for name in ("bic", "icl", "costs"):
+    options: Any = {"max_clusters": K, "held_out": True}
+    one = bj.choose_num_clusters(problem, tree, **options)
+    many = bj.choose_num_clusters(repeated, bj.agglomerate(repeated), **options)
+    for name in ("bic", "icl", "held_out", "costs"):
         np.testing.assert_allclose(getattr(one, name), getattr(many, name), rtol=1e-9)
+
+
+def test_a_weight_of_fifty_is_no_reason_for_a_cluster():
+    x = np.array([[1.0], [2.0], [30.0]])
+    weighted = bj.Problem(x, family="poisson", weights=np.full(3, 50.0))
+    repeated = bj.Problem(np.repeat(x, 50, axis=0), family="poisson")
+    found = [
+        bj.choose_num_clusters(
+            problem, bj.agglomerate(problem), max_clusters=3, criterion="held_out"
+        )
+        for problem in (weighted, repeated)
+    ]
+    assert found[0].num_clusters == found[1].num_clusters == 2
+    np.testing.assert_allclose(*(np.asarray(one.held_out) for one in found), rtol=1e-9)
+    sparse = bj.Problem(
+        scipy.sparse.csr_array(x), family="poisson", weights=np.full(3, 50.0)
+    )
+    of_sparse = bj.choose_num_clusters(
+        sparse, bj.agglomerate(sparse), max_clusters=3, criterion="held_out"
+    )
+    np.testing.assert_allclose(
+        np.asarray(of_sparse.held_out), np.asarray(found[0].held_out), rtol=1e-9
+    )
 
 
 @quiet
@@ -373,9 +401,31 @@ def test_one_row_and_two():
     assert found.num_clusters == 1
     assert np.isnan(np.asarray(found.held_out)).all()
     two = bj.Problem([[1.0], [9.0]], family="ward")
-    for criterion in ("bic", "gap", "held_out"):
+    for criterion in ("bic", "held_out"):
         found = bj.choose_num_clusters(two, [[0, 1]], criterion=criterion)
         assert len(found.numbers) == 2
+    alone = bj.choose_num_clusters(one, np.zeros((0, 2), int), criterion="gap")
+    assert alone.num_clusters == 1
+    refused: Any = (
+        (two, [[0, 1]], "gap", "there are no two to compare"),
+        (one, np.zeros((0, 2), int), "held_out", "Nothing is left of one row"),
+    )
+    for problem, tree, criterion, words in refused:
+        with pytest.raises(ArithmeticError, match=words):
+            bj.choose_num_clusters(problem, tree, criterion=criterion)
+
+
+def test_one_row_of_weight_2_is_two_rows():
+    one = bj.Problem([[1.0]], family="ward", weights=[2.0])
+    found = bj.choose_num_clusters(one, np.zeros((0, 2), int), held_out=True)
+    likelihood = 2 * stats.norm.logpdf(0)
+    np.testing.assert_allclose(np.asarray(found.held_out), [likelihood])
+
+
+def test_a_gap_above_merges_that_cost_nothing_is_the_largest():
+    problem = bj.Problem([[0.0], [0.0], [5.0], [5.0]], family="ward")
+    found = bj.choose_num_clusters(problem, bj.agglomerate(problem), criterion="gap")
+    assert (found.num_clusters, found.is_flat) == (2, False)
 
 
 def test_clusters_without_a_density_have_no_say():
@@ -394,7 +444,7 @@ def test_clusters_without_a_density_have_no_say():
         np.testing.assert_allclose(found.log_likelihood[k - 1], likelihood, rtol=1e-9)
 
 
-def found_of(bic, *, criterion: Criterion = "bic", gaps=None):
+def found_of(bic, *, criterion: Criterion = "bic", gaps=None, num_rows=100):
     bic = np.array(bic)
     count = len(bic)
     none = np.full(count, np.nan)
@@ -408,6 +458,7 @@ def found_of(bic, *, criterion: Criterion = "bic", gaps=None):
         costs=none,
         gaps=none if gaps is None else np.array(gaps),
         sample_size=10.0,
+        num_rows=num_rows,
         criterion=criterion,
         refined=False,
     )
@@ -425,6 +476,12 @@ def test_flat_criteria():
     assert not found_of([100.0, 50.0, 56.1], criterion="held_out").is_flat
     at_end = found_of([100.0, 50.0, 40.0])
     assert "raise `max_clusters`" in at_end.caveats[0]
+    alone = found_of([100.0, 50.0, 40.0], num_rows=3)
+    assert len(alone.caveats) == 1
+    assert "best with a cluster for each row" in alone.caveats[0]
+    nowhere = found_of([np.inf, np.inf])
+    np.testing.assert_array_equal(nowhere.plausible, [1])
+    assert nowhere.caveats == ()
     gaps = [np.nan, 2.0, 5.0, 3.9]
     by_gap = found_of([9.0] * 4, criterion="gap", gaps=gaps)
     assert (by_gap.num_clusters, by_gap.is_flat) == (3, False)
@@ -469,6 +526,8 @@ def test_errors(rng):
         choose(problem, tree, criterion="aic")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="`smoothing_share` must be above 0"):
         choose(problem, tree, smoothing_share=0)
+    with pytest.raises(TypeError, match="`smoothing_share` must be a number"):
+        choose(problem, tree, smoothing_share="a")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="`max_clusters` must be from 1 to 24"):
         choose(problem, tree, max_clusters=25)
     function = bj.Problem(problem.x, family=SquaredNorm())
@@ -479,5 +538,5 @@ def test_errors(rng):
     with pytest.raises(TypeError, match="outside jit and vmap"):
         jax.jit(lambda p: choose(p, tree.children).bic)(problem)
     zeros = bj.Problem(np.diag([3.0, 4.0]), family="poisson", smoothing=None)
-    with pytest.raises(ArithmeticError, match="is finite for no number"):
+    with pytest.raises(ArithmeticError, match="is a number for no number"):
         choose(zeros, [[0, 1]], criterion="held_out")

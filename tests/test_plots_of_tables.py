@@ -83,7 +83,7 @@ def test_missing_cells_are_gray_and_in_the_legend():
     axes = plot_heatmap(MIXED, TREE)
     image: Any = axes.heatmap.images[0]
     gray = image.get_cmap().get_bad().tolist()
-    assert gray == list(to_rgba("0.72"))
+    assert gray == list(to_rgba("0.55"))
     shown = image.to_rgba(image.get_array())
     missing = np.isnan(cells_of(axes))
     assert missing.any()
@@ -91,9 +91,19 @@ def test_missing_cells_are_gray_and_in_the_legend():
     legend: Any = axes.color_bar.get_legend()
     (text,) = legend.get_texts()
     assert text.get_text() == "missing"
-    whole = plot_heatmap(MIXED, TREE, columns=["smokes"])
+    whole = plot_heatmap(MIXED, TREE, columns=["visits"])
     assert whole.color_bar.get_legend() is None
-    assert whole.color_bar.get_ylabel() == ""
+
+
+def test_tables_of_yes_and_no_have_two_patches():
+    axes = plot_heatmap(MIXED, TREE, columns=["smokes"])
+    legend: Any = axes.color_bar.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["cell 1", "cell 0"]
+    image: Any = axes.heatmap.images[0]
+    for patch, value in zip(legend.get_patches(), (1.0, 0.0), strict=True):
+        assert np.allclose(patch.get_facecolor(), image.to_rgba(value))
+    axes = plot_heatmap(0.5 * (TABLE["smokes"][:, None] + 0.2), TREE)
+    assert axes.color_bar.get_ylabel() == "cell"
 
 
 def test_far_cells_have_the_last_color():
@@ -102,6 +112,10 @@ def test_far_cells_have_the_last_color():
     axes = plot_heatmap(table, TREE)
     norm = axes.heatmap.images[0].norm
     assert (norm.vmin, norm.vmax) == (-3, 3)
+    image: Any = axes.heatmap.images[0]
+    assert image.colorbar.extend == "max"
+    image = plot_heatmap(-table, TREE).heatmap.images[0]
+    assert image.colorbar.extend == "min"
 
 
 def test_a_tree_of_columns_orders_them():
@@ -115,6 +129,10 @@ def test_a_tree_of_columns_orders_them():
     below = axes.heatmap.get_window_extent()
     assert above.y0 == pytest.approx(below.y1, abs=0.01)
     assert (above.x0, above.x1) == pytest.approx((below.x0, below.x1), abs=0.01)
+    assert axes.column_tree.get_ylabel().startswith("merge cost")
+    axes = plot_heatmap(MIXED, TREE, column_tree=columns, scale="linear")
+    assert axes.column_tree is not None
+    assert axes.column_tree.get_yscale() == axes.tree.get_xscale() == "linear"
 
 
 @pytest.mark.parametrize("given", [False, True])
@@ -188,7 +206,9 @@ def test_what_does_not_fit_is_refused():
 def test_profiles_have_means_and_deviations_of_observed_cells():
     panels = plot_profiles(MIXED, LABELS)
     assert [panel.get_title() for panel in panels] == ["height", "visits", "smokes"]
-    assert panels[-1].get_xlabel() == "not shown: town"
+    assert panels[0].get_xlabel() == (
+        "dots: means; bars: ± 1 SD; gray lines: means of all rows\nnot shown: town"
+    )
     for name, panel in zip(("height", "visits"), panels, strict=False):
         dots = [line for line in panel.lines if line.get_gid() == "mean"]
         bars = [line for line in panel.lines if np.size(line.get_xdata()) == 2][1:]
@@ -221,6 +241,25 @@ def test_profiles_weigh_rows():
     assert second.get_xdata() == pytest.approx([9.0])
 
 
+@pytest.mark.parametrize(("count", "rows"), [(5, [3, 2]), (6, [3, 3]), (9, [3, 3, 3])])
+def test_rows_of_panels_are_balanced(count, rows):
+    panels = plot_profiles(RNG.normal(size=(24, count)), KIND)
+    figure_of(panels[0]).draw_without_rendering()
+    _, found = np.unique(
+        [round(panel.get_window_extent().y0) for panel in panels], return_counts=True
+    )
+    assert found[::-1].tolist() == rows
+
+
+def test_titles_of_panels_fit_and_differ():
+    names = [f"a long name of a column, in year {k}, per household" for k in range(7)]
+    panels = plot_profiles(dict.fromkeys(names, RNG.normal(size=24)), KIND)
+    figure_of(panels[0]).draw_without_rendering()
+    assert len({panel.get_title() for panel in panels}) == 7
+    for panel in panels:
+        assert panel.title.get_window_extent().width < panel.bbox.width + 2
+
+
 @pytest.mark.parametrize("count", [2, 5, 12])
 def test_panels_of_profiles_do_not_overlap(count):
     table = {f"a column of number {j}": RNG.normal(size=24) for j in range(count)}
@@ -228,7 +267,10 @@ def test_panels_of_profiles_do_not_overlap(count):
     assert len(panels) == count
     figure = figure_of(panels[0])
     figure.draw_without_rendering()
-    boxes: list[Any] = [panel.get_tightbbox() for panel in panels]
+    (note,) = [panel.xaxis.label for panel in panels if panel.get_xlabel()]
+    boxes: list[Any] = [note.get_window_extent()]
+    note.set_visible(False)  # it is as wide as the picture, below all panels
+    boxes += [panel.get_tightbbox() for panel in panels]
     for place, box in enumerate(boxes):
         assert figure.bbox.x0 <= box.x0 + 1
         assert box.x1 <= figure.bbox.x1 + 1
@@ -253,22 +295,22 @@ def outlines(ax) -> Any:
     ]
 
 
+@pytest.mark.parametrize("bandwidth", [0.5, [0.3, 0.6, 0.9]])
 @pytest.mark.parametrize("name", GAUSSIANS)
-def test_outlines_are_level_sets_of_the_coverage(name):
-    smoothing = None if name == "ward" else bj.blur(0.5)
+def test_outlines_are_level_sets_of_the_coverage(name, bandwidth):
+    smoothing = None if name == "ward" else bj.blur(bandwidth)
     problem = bj.Problem(ROWS, family=name, smoothing=smoothing)
     ax = plot_ellipses(problem, HALVES, columns=(2, 0), coverage=[0.5, 0.9])
     levels = outlines(ax)
     assert [len(level) for level in levels] == [2, 2]
-    blur = 0.25 * np.eye(2)
     for number in (0, 1):
         rows = ROWS[number == HALVES]
         mean = rows.mean(axis=0)
         full = np.cov(rows.T, bias=True)
         covariance = {
-            "gaussian": full[np.ix_([2, 0], [2, 0])] + blur,
-            "diagonal_gaussian": np.diag(np.diag(full)[[2, 0]]) + blur,
-            "isotropic_gaussian": np.eye(2) * np.trace(full) / 3 + blur,
+            "gaussian": full[np.ix_([2, 0], [2, 0])],
+            "diagonal_gaussian": np.diag(np.diag(full)[[2, 0]]),
+            "isotropic_gaussian": np.eye(2) * np.trace(full) / 3,
             "ward": np.eye(2),
         }[name]
         draws = multivariate_normal(mean[[2, 0]], covariance)
@@ -295,17 +337,36 @@ def test_mixtures_have_ellipses_of_their_states():
     assert len(outlines(plot_ellipses(hard, ax=Figure().subplots()))) == 2
 
 
-def test_all_rows_and_ellipses_are_inside():
+def test_rows_fill_the_picture():
     problem = bj.Problem(ROWS, family="gaussian")
-    ax = plot_ellipses(problem, HALVES, coverage=[0.999])
-    (low, high), (left, right) = ax.get_ylim(), ax.get_xlim()
-    for outline in outlines(ax)[0]:
-        assert left < outline[:, 0].min()
-        assert outline[:, 0].max() < right
-        assert low < outline[:, 1].min()
-        assert outline[:, 1].max() < high
+    ax = plot_ellipses(problem, HALVES, coverage=[0.999999])
+    for limits, column in ((ax.get_xlim(), 0), (ax.get_ylim(), 1)):
+        low, high = ROWS[:, column].min(), ROWS[:, column].max()
+        assert limits[0] < low
+        assert high < limits[1]
+        assert limits[1] - limits[0] < 1.2 * (high - low)
     count = sum(np.size(line.get_xdata()) for line in ax.lines)
     assert count == 30
+
+
+def test_rows_of_no_cluster_have_no_ellipse_and_many_clusters_numbers():
+    problem = bj.Problem(ROWS, family="gaussian")
+    labels = np.arange(30) % 11 - 1
+    ax = plot_ellipses(problem, labels, coverage=[0.5])
+    assert len(outlines(ax)[0]) == 10
+    texts = [text for text in ax.texts if text.get_gid() == "number"]
+    assert [text.get_text() for text in texts] == [str(k) for k in range(10)]
+    for number, text in enumerate(texts):
+        mean = ROWS[labels == number, :2].mean(axis=0)
+        assert text.get_position() == pytest.approx(mean, rel=1e-5)
+
+
+def test_legends_say_what_smoothing_is_part_of_ellipses():
+    smoothing = bj.pseudo_count(bj.Problem(ROWS, family="gaussian").x.mean(0), 1.0)
+    for given, words in ((None, "50% of its Gaussian"), (smoothing, "included")):
+        problem = bj.Problem(ROWS, family="ward", smoothing=given)
+        legend: Any = plot_ellipses(problem, HALVES).get_legend()
+        assert any(t.get_text().endswith(words) for t in legend.get_texts())
 
 
 def test_other_families_and_options_are_refused():

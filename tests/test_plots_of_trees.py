@@ -69,8 +69,15 @@ def test_inversions_are_marked():
     }
     legend: Any = ax.get_legend()
     (text,) = legend.get_texts()
-    assert text.get_text() == "cheaper than a merge inside of it"
+    assert text.get_text() == "inversion: cheaper than a merge inside of it"
     assert plot_costs(random_tree(9), Figure().subplots()).get_legend() is None
+
+
+def test_costs_on_a_logarithmic_axis_have_plain_ticks():
+    ax: Any = plot_costs(random_tree(20), log_scale=True)
+    ax.get_figure().draw_without_rendering()
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["1", "10", "100"]
+    assert [t.get_text() for t in ax.get_yticklabels(minor=True)] == []
 
 
 def test_the_cut_is_always_shown():
@@ -207,6 +214,21 @@ def test_untangling_comes_near_the_best_of_all_turns(seed):
     found = entanglement(*untangle(first, second))
     assert found <= entanglement(first, second)
     assert found <= np.quantile(ways, 0.1)
+
+
+def test_no_single_turn_untangles_further():
+    pair = untangle(random_tree(30), random_tree(30, seed=1))
+    found = entanglement(*pair)
+    assert found < 0.8 * entanglement(random_tree(30), random_tree(30, seed=1))
+    for side in (0, 1):
+        for merge in range(29):
+            children = np.asarray(pair[side].children).copy()
+            children[merge] = children[merge, ::-1]
+            other = list(pair)
+            other[side] = Dendrogram(
+                children, pair[side].merge_costs, pair[side].weights
+            )
+            assert entanglement(*other) >= found - 1e-12
 
 
 def test_lines_join_equal_leaves_in_the_colors_of_the_first_clusters():

@@ -16,7 +16,9 @@ from pictures import TREE, part, random_tree
 
 from bregjax import Dendrogram
 from bregjax.plotting import plot_dendrogram
-from bregjax.plotting._colors import palette
+from bregjax.plotting._colors import palette, strokes_of
+from bregjax.plotting._text import fitted, shortened_all, width_of
+from bregjax.plotting._ticks import root_ticks
 
 matplotlib.use("Agg")
 
@@ -66,16 +68,16 @@ def test_brackets_stand_on_their_children():
         [[3, 0], [3, 0], [4, 0], [4, 0]],
         [[0.75, 4], [0.75, 2], [3.5, 2], [3.5, 0]],
     ]
-    assert ax.get_ylabel() == "merge cost (nats)"
+    assert ax.get_ylabel() == "merge cost (nats, √ scale)"
     assert ax.get_legend() is None
 
 
 def test_monotone_heights_are_the_default_and_say_so():
     ax, segments, _ = draw()
     assert segments[:, 1, 1].tolist() == [1, 4, 0, 4]
-    assert ax.get_ylabel() == "largest cost so far (nats)"
+    assert ax.get_ylabel() == "largest cost so far (nats, √ scale)"
     ax, _, _ = draw(random_tree(6))
-    assert ax.get_ylabel() == "merge cost (nats)"
+    assert ax.get_ylabel() == "merge cost (nats, √ scale)"
 
 
 @pytest.mark.parametrize("orientation", ["top", "bottom", "left", "right"])
@@ -88,7 +90,7 @@ def test_the_root_is_on_its_side(orientation):
     assert abs(root[axis] - toward) < 0.05
     assert abs(leaf[axis] - (1 - toward)) < 0.01
     label = ax.get_ylabel() if axis else ax.get_xlabel()
-    assert label == "merge cost (nats)"
+    assert label == "merge cost (nats, √ scale)"
     first = random_tree(9).leaf_order()[0]
     names = ticks(ax) if axis else [t.get_text() for t in ax.get_yticklabels()]
     assert names[0] == str(first)
@@ -122,7 +124,26 @@ def test_log_scale_draws_zeros_above_the_bottom():
     assert 0 < bottom < 1
     assert top > 4
     assert segments[..., 1].min() == bottom
-    assert segments[2, 1, 1] == 1.0
+    assert bottom < segments[2, 1, 1] < 0.5  # half a decade below the least, 1
+    axis = ax.yaxis
+    written = {
+        text.get_text(): text.get_position()[1] for text in axis.get_ticklabels()
+    }
+    assert written["0"] == segments[2, 1, 1]
+    assert {"1", "2"} < set(written)
+    ax, segments, _ = draw(random_tree(5), scale="log")
+    assert "0" not in [text.get_text() for text in ax.get_yticklabels()]
+
+
+@pytest.mark.parametrize("greatest", [1.0, 2.49, 4.99, 350.0, 9.9e-3, 7e8])
+def test_ticks_are_round_and_evenly_apart_on_square_roots(greatest):
+    ticks = np.array(root_ticks(greatest, 4))
+    assert 3 <= len(ticks) <= 6
+    assert ticks[0] == 0
+    assert 0.4 * greatest <= ticks[-1] <= greatest
+    assert {f"{tick:.9e}"[0] for tick in ticks[1:]} <= {"1", "2", "5"}
+    gaps = np.diff(np.sqrt(ticks))
+    assert gaps.max() <= 2.2 * gaps.min()
 
 
 def test_collapsed_subtrees_are_triangles_of_their_height():
@@ -197,6 +218,48 @@ def test_colors_may_be_chosen():
         draw(classes=list("aabbb"), class_colors="nope")
 
 
+def test_rows_of_no_cluster_are_gray_and_others_keep_their_color():
+    _, _, colors = draw(labels=[0, 0, 0, 1, 1])
+    _, _, others = draw(labels=[-1, -1, -1, 1, 1])
+    assert (colors[2] == others[2]).all()
+    assert np.ptp(others[0][:3]) == 0
+    assert (others[0] != GRAY).any()
+    _, _, others = draw(labels=[-1, -1, -1, 1, 1], cluster_colors=["red"])
+    assert others[2].tolist() == list(to_rgba("red"))
+
+
+def test_stems_have_the_colors_of_their_clusters():
+    """Also that of a leaf that is a cluster by itself."""
+    labels = [0, 0, 1, 2, 2]
+    ax, segments, colors = draw(labels=labels)
+    stems = part(ax, "stems")
+    found = {
+        tuple(line[0].tolist()): tuple(color)
+        for line, color in zip(stems.get_segments(), stems.get_colors(), strict=True)
+    }
+    assert sorted(at[0] for at in found) == [0, 1.5, 3.5]  # 2, {0, 1} and {3, 4}
+    assert found[1.5, 1.0] == tuple(colors[0])
+    assert len(set(found.values())) == 3
+
+
+def test_lines_have_contrast_on_white():
+    for muted in (False, True):
+        colors = strokes_of(palette(60, muted=muted), None)
+        linear = np.where(
+            colors <= 0.04045, colors / 12.92, ((colors + 0.055) / 1.055) ** 2.4
+        )
+        luminance = linear[:, :3] @ [0.2126, 0.7152, 0.0722]
+        assert (1.05 / (luminance + 0.05)).min() > 2.4
+    yellow = np.array([to_rgba("yellow")])
+    assert (strokes_of(yellow, ["yellow"]) == yellow).all()
+
+
+def test_classes_are_unlike_clusters():
+    clusters, classes = palette(6)[:, :3], palette(6, muted=True)[:, :3]
+    gaps = np.linalg.norm(clusters[:, None] - classes[None], axis=-1)
+    assert gaps.min() > 0.25
+
+
 def test_a_cut_is_a_line_between_heights():
     tree = random_tree(12)
     ax, segments, _ = draw(tree, num_clusters=4)
@@ -235,6 +298,7 @@ def test_a_strip_names_the_clusters_in_the_order_of_leaves():
     assert [text.get_text() for text in ax.texts] == [
         str(labels[2]),
         str(labels[3]),
+        "cluster",
     ]
 
 
@@ -282,9 +346,18 @@ def test_every_class_has_its_own_color(count):
     assert len(set(legend_of(ax).values())) == count
 
 
+def test_numbers_in_names_are_sorted_as_numbers():
+    ax, _, _ = draw(classes=["site 10", "site 2", "site 1", "site 2", "site 10"])
+    assert list(legend_of(ax)) == ["site 1", "site 2", "site 10"]
+
+
 def test_many_classes_have_no_legend():
-    ax, _, _ = draw(Dendrogram.from_linkage(chain_of(40)), classes=np.arange(40))
+    tree, many = Dendrogram.from_linkage(chain_of(40)), np.arange(40)
+    ax, _, _ = draw(tree, classes=many, class_name="site")
     assert ax.get_legend() is None
+    assert [text.get_text() for text in ax.texts] == ["40 kinds of site"]
+    assert draw(tree, classes=many)[0].texts[0].get_text() == "40 classes"
+    assert draw(tree, classes=many % 3)[0].texts[0].get_text() == "class"
     assert len(np.unique(strip_colors(ax, 40), axis=0)) == 40
 
 
@@ -386,6 +459,45 @@ def test_long_names_are_shortened():
     assert max(map(len, texts)) <= 40
 
 
+def test_what_tells_long_names_apart_is_kept():
+    names = [f"specimen number {k:02d} (from the north)" for k in range(40)]
+    short = shortened_all(names, 24)
+    assert short[7] == "specimen number 07…"
+    assert len(set(short)) == 40
+    assert max(map(len, short)) <= 24
+    assert shortened_all(["a", "b", "a"]) == ["a", "b", "a"]
+    odd = ["x" * 50 + c + "y" * 50 + d for c in "ab" for d in "ab"]
+    assert len(set(shortened_all(odd, 12))) == 4
+    assert width_of([fitted(names[0], 9.0, 60.0)], 9.0) <= 60.0
+
+
+def test_many_leaves_with_names_have_room_for_them():
+    names = [f"leaf of the name {k}" for k in range(100)]
+    ax: Any = random_tree(100).plot(names=names)
+    assert len(ticks(ax)) == 100
+    figure = ax.get_figure()
+    figure.draw_without_rendering()
+    assert ax.get_window_extent().height > 0.5 * figure.bbox.height
+    ax = random_tree(100).plot()
+    assert ax.get_figure().get_size_inches()[0] == 8
+
+
+@pytest.mark.parametrize("orientation", ["top", "left"])
+def test_a_plain_figure_has_room_for_all_that_is_beside(orientation):
+    figure, ax = pyplot.subplots()
+    names = [f"a name of leaf {k}" for k in range(30)]
+    classes = [f"a class of name {k % 3}" for k in range(30)]
+    plot_dendrogram(
+        random_tree(30), ax, names=names, classes=classes, orientation=orientation
+    )
+    figure.draw_without_rendering()
+    box: Any = ax.get_tightbbox()
+    assert box.x0 >= -1
+    assert box.y0 >= -1
+    assert box.x1 <= figure.bbox.x1 + 1
+    assert box.y1 <= figure.bbox.y1 + 1
+
+
 # Support
 
 
@@ -432,6 +544,7 @@ def test_small_support_may_be_left_out():
     shown = {text.get_text() for text in ax.texts}
     assert "20%" not in shown
     assert shown & {"90%", "95%"}
+    assert ax.get_title(loc="right") == "%: share of resampled trees"
 
 
 # Edges
@@ -503,14 +616,21 @@ def test_thousands_of_leaves_take_seconds(tmp_path):
 # Where it is drawn
 
 
-def test_the_method_draws_on_the_current_axes_and_returns_them():
+def test_the_method_draws_on_axes_that_are_given_and_else_in_a_new_figure():
     figure, (first, second) = pyplot.subplots(1, 2)
-    assert TREE.plot() is second
     assert TREE.plot(first, num_clusters=2) is first
-    pyplot.close(figure)
+    assert figure.get_layout_engine() is not None
     ax = TREE.plot()
-    assert ax is pyplot.gca()
+    assert ax.get_figure() is not figure
     assert ax.get_figure().get_layout_engine() is not None
+    assert not second.has_data()
+
+
+def test_a_layout_of_the_users_own_is_kept():
+    figure = Figure(layout="tight")
+    engine = figure.get_layout_engine()
+    plot_dendrogram(TREE, figure.subplots())
+    assert figure.get_layout_engine() is engine
 
 
 def test_without_matplotlib_the_method_names_the_extra(monkeypatch):

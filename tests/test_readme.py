@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bregjax.__main__ import build_parser
+from bregjax.families import FAMILIES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -77,6 +78,12 @@ def test_map_of_modules_is_complete():
         path.parent.name for path in (ROOT / "bregjax").glob("[!_]*/__init__.py")
     }
     assert listed == files | folders
+
+
+def test_the_number_of_families_is_right():
+    assert len(FAMILIES) == 18  # else change both pages
+    for page in ("README.md", "docs/index.md"):
+        assert "Eighteen built-in families" in (ROOT / page).read_text("utf-8")
 
 
 def test_links_inside_the_repository_lead_somewhere():

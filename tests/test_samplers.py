@@ -63,6 +63,14 @@ def test_directions_of_any_concentration(dim, concentration, x64, rng):
     assert_means(rows, mean)
 
 
+def test_directions_at_the_limits(rng):
+    family = bj.VonMisesFisher(dim=3)
+    rows = sample_rows(family, np.array([0.0, -np.inf, 3.0]), 4, rng)
+    np.testing.assert_array_equal(rows, np.tile([0.0, -1.0, 0.0], (4, 1)))
+    with pytest.raises(ValueError, match="2 columns at least"):
+        sample_rows(bj.VonMisesFisher(dim=1), np.ones(1), 3, rng)
+
+
 def test_a_full_covariance(rng):
     root = np.array([[2.0, 0.0], [1.5, 0.5]])
     rows = normal_rows(np.array([3.0, -1.0]), root @ root.T, COUNT, rng)

@@ -137,6 +137,27 @@ def test_cophenetic_correlation_is_scipys(rng):
     )
 
 
+@pytest.mark.parametrize("unit", [1e-320, 1e-200, 1e160, 5e307])
+@pytest.mark.parametrize("of", ["heights", "distances"])
+def test_cophenetic_correlation_in_any_unit(unit, of):
+    scales = (unit, 1.0) if of == "heights" else (1.0, unit)
+    tree = tree_of([[0, 1], [2, 3]], np.array([1.0, 2]) * scales[0])
+    found = cophenetic_correlation(tree, np.array([1.0, 2, 3]) * scales[1])
+    np.testing.assert_allclose(found, np.sqrt(3) / 2, rtol=1e-3)
+
+
+def test_children_have_no_heights():
+    children: Any = [[0, 1], [2, 3]]
+    with pytest.raises(TypeError, match="`a` must be a Dendrogram.*got list.*bakers"):
+        cophenetic_correlation(children, tree_of(children))
+
+
+def test_masked_columns_of_labels_are_refused():
+    labels = np.ma.array([[0, 1], [1, 1]], mask=[[False, True], [False, False]])
+    with pytest.raises(ValueError, match="`labels_a`.*mask"):
+        adjusted_rand(labels, labels)
+
+
 def test_correlations_take_little_memory(rng):
     m = 2000
     a, b = random_tree(rng, m), random_tree(rng, m)

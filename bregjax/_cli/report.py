@@ -2,7 +2,7 @@
 
 import csv
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 
 import jax
@@ -95,7 +95,7 @@ def write_files(folder: Path, table: Table, outcome: Outcome) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([name for name, _ in columns])
         writer.writerows(zip(*(values for _, values in columns), strict=True))
-    _write_clusters(folder / "clusters.csv", outcome)
+    _write_clusters(folder / "clusters.csv", table, outcome)
 
 
 def _family_lines(request: Request, outcome: Outcome) -> list[str]:
@@ -109,7 +109,7 @@ def _family_lines(request: Request, outcome: Outcome) -> list[str]:
     return [aligned("family", "by column"), *(indent + line for line in lines)]
 
 
-def _write_clusters(path: Path, outcome: Outcome) -> None:
+def _write_clusters(path: Path, table: Table, outcome: Outcome) -> None:
     """Write the comparison of each cluster with the others; a header alone of one."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -126,7 +126,15 @@ def _write_clusters(path: Path, outcome: Outcome) -> None:
                     "; ".join(map(str, side)) for side in (column.first, column.second)
                 ]
                 numbers = f"{column.cost:.6g}", f"{column.cost / total:.4f}"
-                writer.writerow([number, found.sizes[0], column.name, *numbers, *sides])
+                name = ", ".join(_name(one, table) for one in column.columns)
+                writer.writerow([number, found.sizes[0], name, *numbers, *sides])
+
+
+def _name(column: Hashable, table: Table) -> str:
+    """The name of a column, which a problem of one array knows by its number."""
+    if table.columns is not None and isinstance(column, int):
+        return str(table.columns[column])
+    return str(column)
 
 
 def _contents(table: Table) -> str:

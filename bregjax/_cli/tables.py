@@ -39,7 +39,8 @@ class Table:
         class_name: The name of the column of classes.
         names: A name for each row, or None.
         weights: `[m]`, or None.
-        columns: What the file calls each column of `x`; numbers if None.
+        columns: What the file calls each column of `x`, its number where the file has
+            no names; numbers of `x` if None.
         lines: The line of the file that each row is on, from 1; None for arrays.
         unit: What `lines` counts: "line", or "column" (from 0) of a transposed table.
         notes: Assumptions made in reading the file, a sentence each.
@@ -51,7 +52,7 @@ class Table:
     class_name: str = "class"
     names: list[str] | None = None
     weights: np.ndarray | None = None
-    columns: tuple[str, ...] | None = None
+    columns: tuple[str | int, ...] | None = None
     lines: Sequence[int] | None = None
     unit: str = "line"
     notes: tuple[str, ...] = ()
@@ -66,7 +67,7 @@ class Table:
     def column_place(self, column: int) -> str:
         """The place in the file of a column of `x`."""
         name = column if self.columns is None else self.columns[column]
-        return f"column {name}"
+        return f"column {name!r}"
 
 
 def read_table(
@@ -152,7 +153,7 @@ def _from_text(source: str, choice: ColumnChoice, sheet: Sheet, cells: Cells) ->
         class_name,
         None if roles.names is None else sheet.column(roles.names),
         None if roles.weights is None else numbers(sheet, [roles.weights])[:, 0],
-        tuple(sheet.name(index) for index in roles.data),
+        tuple(sheet.header[index] if sheet.header else index for index in roles.data),
         sheet.lines,
         sheet.unit,
         notes,
@@ -243,7 +244,7 @@ def _from_matrix(source: str, choice: ColumnChoice, x: Matrix) -> Table:
         "class",
         names,
         None if roles.weights is None else _column(x, roles.weights),
-        tuple(str(index) for index in roles.data),
+        roles.data,
     )
 
 

@@ -14,7 +14,7 @@ G = ½ [[1, −1], [−1, 1]]: det(I + G) = 1.5² − 0.5² = 2, whatever the di
 cost is ½ · 2 · log 2.
 """
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from typing_extensions import override
@@ -31,7 +31,7 @@ _ROUNDINGS = 8
 # Points of a cluster that are kept beside its covariance; no more than this share of
 # the columns: a matrix of products is cheaper than a covariance if it is smaller.
 _MOST, _SHARE = 12, 0.4
-# Where whitening loses nearly all digits, or squares nearly overflow, costs are computed.
+# Where whitening loses nearly all digits, or squares nearly overflow, nothing is rough.
 _WORST, _LARGEST = 1e12, 1e280
 # Pairs of points that are bounded together: what a cache holds.
 _BLOCK = 2**16
@@ -56,7 +56,7 @@ class RoughGaussians(RoughCosts):
             condition: The most that whitening magnifies rounding.
         """
         m, dim = points.moments.mean.shape
-        self._weight = points.weight.copy()
+        self._weight = np.array(points.weight)
         center = np.mean(points.moments.mean, axis=0)
         self._points = (points.moments.mean - center) @ inverse.T
         self._mean = self._points.copy()
@@ -74,7 +74,7 @@ class RoughGaussians(RoughCosts):
     @classmethod
     def of(cls, points: GaussianState) -> Self | None:
         """Put points into slots; None unless all have one covariance, to rounding."""
-        covariance = points.moments.covariance
+        covariance = np.asarray(points.moments.covariance)
         if not alike(covariance):
             return None
         try:
@@ -246,8 +246,8 @@ class RoughGaussians(RoughCosts):
         delta = first.mean - second.mean
         covariance = p[..., None] * first.covariance + q[..., None] * second.covariance
         covariance += (p * q * delta)[:, :, None] * delta[:, None, :]
-        mean = p * first.mean + q * second.mean
-        unknown = np.full_like(weight, np.inf)
+        mean: Any = p * first.mean + q * second.mean
+        unknown: Any = np.full(len(mean), np.inf)
         return GaussianState(weight, Moments(mean, covariance), unknown)
 
 

@@ -36,7 +36,7 @@ def sample_clusters(
         generator: NumPy's source of randomness.
 
     Returns:
-        `[Σ counts, d]`: objects where levels are names, else floats.
+        `[Σ counts, d]`: objects where levels are names or booleans, else floats.
 
     Raises:
         ValueError: If a family is not built in.
@@ -123,5 +123,9 @@ def _named(family: Any, rows: np.ndarray) -> np.ndarray:
         known[codes.astype(int)] for known, codes in zip(levels, rows.T, strict=True)
     ]
     named = np.stack(columns, axis=1)
-    whole = all(isinstance(level, int | float) for known in levels for level in known)
-    return named.astype(float) if whole else named
+    numbers = all(_is_number(level) for known in levels for level in known)
+    return named.astype(float) if numbers else named
+
+
+def _is_number(level: Any) -> bool:
+    return isinstance(level, int | float) and not isinstance(level, bool)

@@ -43,7 +43,7 @@ def sample_rows(
         generator: NumPy's source of randomness.
 
     Raises:
-        ValueError: If the family is not built in.
+        ValueError: If the family is not built in, or directions have one column.
     """
     sampler = _SAMPLERS.get(type(family))
     if sampler is None:
@@ -84,7 +84,9 @@ def _gaussian(family: Any, natural: Any, count: int, draw: Generator) -> np.ndar
     return normal_rows(covariance @ theta, covariance, count, draw)
 
 
-def _free_variance(family: Any, natural: Any, count: int, draw: Generator):
+def _free_variance(
+    family: Any, natural: Any, count: int, draw: Generator
+) -> np.ndarray:
     theta, half = natural
     variance = -0.5 / half
     return normal_rows(variance * theta, variance, count, draw)
@@ -105,14 +107,16 @@ def _bernoulli(family: Any, natural: Any, count: int, draw: Generator) -> np.nda
     return (draw.random((count, len(share))) < share[None]).astype(float)
 
 
-def _negative_binomial(family: Any, natural: Any, count: int, draw: Generator):
+def _negative_binomial(
+    family: Any, natural: Any, count: int, draw: Generator
+) -> np.ndarray:
     dispersion = np.asarray(getattr(family, "dispersion", 1.0), float)
     share = -np.expm1(natural[0])
     size = (count, len(share))
     return draw.negative_binomial(dispersion, share, size).astype(float)
 
 
-def _exponential(family: Any, natural: Any, count: int, draw: Generator):
+def _exponential(family: Any, natural: Any, count: int, draw: Generator) -> np.ndarray:
     scale = -1 / natural[0]
     return draw.exponential(scale, (count, len(scale)))
 
@@ -127,7 +131,9 @@ def _gamma(family: Any, natural: Any, count: int, draw: Generator) -> np.ndarray
     return draw.gamma(first + 1, -1 / second, (count, len(first)))
 
 
-def _inverse_gaussian(family: Any, natural: Any, count: int, draw: Generator):
+def _inverse_gaussian(
+    family: Any, natural: Any, count: int, draw: Generator
+) -> np.ndarray:
     first, second = natural
     return draw.wald(np.sqrt(second / first), -2 * second, (count, len(first)))
 
@@ -141,11 +147,11 @@ def _dirichlet(family: Any, natural: Any, count: int, draw: Generator) -> np.nda
     return draw.dirichlet(natural[0], count)
 
 
-def _multinomial(family: Any, natural: Any, count: int, draw: Generator):
+def _multinomial(family: Any, natural: Any, count: int, draw: Generator) -> np.ndarray:
     return draw.multinomial(1, _shares(natural[0]), count).astype(float)
 
 
-def _categorical(family: Any, natural: Any, count: int, draw: Generator):
+def _categorical(family: Any, natural: Any, count: int, draw: Generator) -> np.ndarray:
     starts = np.cumsum(family.sizes)[:-1]
     columns = [_shares(block) for block in np.split(natural[0], starts)]
     codes = [draw.choice(len(share), count, p=share) for share in columns]
@@ -161,13 +167,23 @@ def _ising(family: Any, natural: Any, count: int, draw: Generator) -> np.ndarray
     return states[draw.choice(len(states), count, p=_shares(scores))].astype(float)
 
 
-def _von_mises_fisher(family: Any, natural: Any, count: int, draw: Generator):
+def _von_mises_fisher(
+    family: Any, natural: Any, count: int, draw: Generator
+) -> np.ndarray:
     """Draw the cosine with the mean direction by rejection, then a direction around it.
 
     References:
         Wood (1994), Simulation of the von Mises-Fisher distribution.
     """
     theta = natural[0]
+    if len(theta) < 2:
+        raise ValueError(
+            "`family` must have 2 columns at least to draw directions; got "
+            f"{len(theta)}. Take Bernoulli for signs."
+        )
+    if np.isinf(theta).any():  # all rows alike
+        theta = np.where(np.isinf(theta), np.sign(theta), 0)
+        return np.tile(theta / np.linalg.norm(theta), (count, 1))
     n, concentration = len(theta), float(np.linalg.norm(theta))
     axis = theta / concentration if concentration else np.eye(n)[0]
     cosine = _cosines(n, concentration, count, draw)[:, None]

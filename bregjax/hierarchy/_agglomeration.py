@@ -135,9 +135,10 @@ def agglomerate(
     made anew. `soft_assignments` places rows in its clusters.
 
     Under constraints every merge is the cheapest of those that are allowed at its time.
-    Ties go to the pair with the smallest rows: of the cluster that has the smaller
-    one, then of the other; equal rows that may merge come before all but links, if no
-    pair of `cannot_link` names them. The work is done on the CPU, in float64; sparse
+    Ties go to the pair with the smallest rows: first the smallest row of the one
+    cluster counts, then that of the other. Equal rows of equal weight that may merge
+    come before all but links. Those that a pair of `cannot_link` names wait for their
+    turn. The work is done on the CPU, in float64; sparse
     rows are made dense, if they fit.
 
     Warns where `x` looks like distances or correlations: it takes the data themselves;
@@ -154,15 +155,16 @@ def agglomerate(
         missing: Of data that are no `Problem`.
         connectivity: Which clusters may merge: those that an edge joins. The word
             "chain" joins each row with the next one, for segments of a series; pairs of
-            row numbers, `[e, 2]`; or a matrix `[m, m]`, sparse or of booleans, as
-            scikit-learn's `kneighbors_graph` and `grid_to_graph` make it. Entries that
-            are not 0 count, whatever their size (so take no distances, which are 0
-            between equal rows); an edge goes both ways though only one is given; the
-            diagonal says nothing. All may merge if None.
+            row numbers, `[e, 2]`, or a set of them; or a matrix `[m, m]`, sparse or of
+            booleans, as scikit-learn's `kneighbors_graph` and `grid_to_graph` make it.
+            Entries that are not 0 count, whatever their size (so take no distances,
+            which are 0 between equal rows); an edge goes both ways though only one is
+            given; the diagonal says nothing. Of two rows, numbers of shape `[2, 2]`
+            join them if they do so as pairs or as a matrix. All may merge if None.
         must_link: Pairs of rows, `[p, 2]`, that share a cluster. Rows that links join,
             one by way of others too, merge before all else and wherever they are in a
-            graph: each such group by itself, whichever of its clusters cost least, and
-            of all groups the cheapest merge next.
+            graph. In each group the two cheapest clusters merge; of all groups the
+            cheapest such merge comes first.
         cannot_link: Pairs of rows, `[q, 2]`, that never share a cluster.
         num_clusters: Stop at so many clusters. What is left out are merges that would
             come later; so cuts of the whole tree say as much.
@@ -188,7 +190,8 @@ def agglomerate(
             Outside costs so small are compared again, by "windowed".
         start: A forest over the same rows, whose merges stand as they are: what Ctrl-C
             left (see `Interrupted`), say, or merges known from elsewhere. Their costs
-            are computed again.
+            are computed again. With `must_link` no other rows may have merged before
+            all that links join; with `num_clusters` it must have so many trees.
         progress: Show a bar of the merges made (needs tqdm).
         mesh: Devices to share the work and the memory of "windowed", which a mesh
             implies: clusters are dealt out to all devices of it, blocks of rows go to

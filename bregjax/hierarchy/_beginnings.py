@@ -42,24 +42,25 @@ class Beginning:
         return np.concatenate([self.children, np.sort(node[merges], axis=1)])
 
 
-def beginning(start: Dendrogram | None, problem: Problem) -> Beginning | None:
+def beginning(
+    start: Dendrogram | None, problem: Problem, num_clusters: int | None
+) -> Beginning | None:
     """The merges of a forest over the rows of a problem; None if there are none.
 
     Raises:
         TypeError: If it is no dendrogram.
-        ValueError: If it is over other rows.
+        ValueError: If it is over other rows, or has fewer trees than clusters are
+            asked for.
     """
     if start is None:
         return None
-    check_start(start, problem)
-    m = problem.num_points
-    children: Any = np.asarray(children_of(start, m), np.int32)
-    nodes = np.arange(m + len(children))
+    children = check_start(start, problem, num_clusters)
+    nodes = np.arange(problem.num_points + len(children))
     return Beginning(children, np.setdiff1d(nodes, children))
 
 
-def check_start(start: Any, problem: Problem) -> None:
-    """Raise unless it is a forest over the rows of a problem; see `beginning`."""
+def check_start(start: Any, problem: Problem, num_clusters: int | None) -> np.ndarray:
+    """The merges `[t, 2]` of a forest over the rows of a problem; see `beginning`."""
     if not isinstance(start, Dendrogram):
         raise TypeError(
             f"`start` must be a Dendrogram; got {type(start).__name__}. Take the "
@@ -72,4 +73,11 @@ def check_start(start: Any, problem: Problem) -> None:
             f"{start.num_leaves} leaves. New rows may change each merge: a tree of "
             "more rows has to be made anew."
         )
-    children_of(start, m)
+    children = np.asarray(children_of(start, m, name="start"), np.int32)
+    if num_clusters is not None and start.num_trees < num_clusters:
+        raise ValueError(
+            f"`start` must have at least `num_clusters` = {num_clusters} trees, as its "
+            f"merges stand; got {start.num_trees}. Ask for fewer clusters, or cut it: "
+            f"start.cut({num_clusters})."
+        )
+    return children

@@ -9,11 +9,23 @@ are not `sure` are looked at again for.
 
 import numpy as np
 
-__all__ = ["BOUND", "COST", "ROUGH", "BoundMatrix", "distinct_pairs"]
+__all__ = [
+    "BOUND",
+    "COST",
+    "LOST",
+    "ROUGH",
+    "BoundMatrix",
+    "distinct_pairs",
+    "telescoped",
+]
 
 # What is known of a pair: a lower bound; a cost that may be off, less what it may be
 # off; its cost.
 BOUND, ROUGH, COST = np.uint8(0), np.uint8(1), np.uint8(2)
+# What stands for a cost that could not be computed: it comes after every other.
+LOST = float(np.finfo(float).max)
+# Roundings of the terms that a bound is made of.
+_ROUNDINGS = 16 * float(np.finfo(float).eps)
 
 
 class BoundMatrix:
@@ -97,6 +109,28 @@ class BoundMatrix:
         self.bound, self.kind = self.bound[both], self.kind[both]
         self.nearest = number[self.nearest[slots]]
         self.least, self.sure = self.least[slots], self.sure[slots]
+
+
+def telescoped(
+    row_a: np.ndarray, row_b: np.ndarray, cost: float, slack: np.ndarray
+) -> np.ndarray:
+    """Bound the costs of a union by those of its parts, infinite where one of them is.
+
+    Args:
+        row_a: Lower bounds of the costs of one part with others, `[c]`.
+        row_b: Those of the other part.
+        cost: What it costs to join the parts, or more.
+        slack: What costs may be off by rounding, `[c]`.
+    """
+    there = np.isfinite(row_a) & np.isfinite(row_b)
+    # A cost that could not be computed is known only not to be negative.
+    a, b = (np.where(there & (row < LOST), row, 0) for row in (row_a, row_b))
+    cost = cost if cost < LOST else float(np.max(a + b))
+    bound = np.maximum(np.maximum(a, b) - cost, (a + b - cost) / 2)
+    bound -= slack + _ROUNDINGS * (a + b + cost)
+    np.maximum(bound, 0, out=bound)
+    bound[~there] = np.inf
+    return bound
 
 
 def distinct_pairs(

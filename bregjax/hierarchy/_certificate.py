@@ -174,8 +174,9 @@ def certify(
         check_costs(costs, children, problem)
         own = costs
         if isinstance(tree, Dendrogram):
-            own = tree.merge_costs
             compare_costs(tree, costs)
+            own = np.asarray(tree.merge_costs)
+            own = np.where(np.isinf(own), np.asarray(costs, own.dtype), own)
         sum_of_costs = float(np.sum(np.asarray(own, np.float64)))
         other = tree_of(neighbours)[1] if telescopes else costs
         cost_of_all = float(np.sum(other))

@@ -1,5 +1,6 @@
 """Trees and forests under constraints: links first, then equal rows, then the rest."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,13 @@ from bregjax.hierarchy._host_costs import (
     host_of,
     settled_costs,
 )
-from bregjax.hierarchy._interrupted import Interrupted
 from bregjax.hierarchy._kinks import check_kinks
 from bregjax.hierarchy._memory import available_memory
 from bregjax.hierarchy._runs import (
     AgglomerationInfo,
     check_room,
     interrupted_at,
-    ward_scale_of,
+    tree_of,
 )
 
 __all__ = ["agglomerate_constrained", "dense_problem", "merge_host"]
@@ -59,7 +59,8 @@ def agglomerate_constrained(
     """
     _check_mesh(mesh)
     if start is not None:
-        check_start(start, problem)
+        check_start(start, problem, constraints.num_clusters)
+        _check_links(start, constraints)
     problem = dense_problem(problem)
     m, stop = problem.num_points, constraints.stop
     with known_values(), on_host():
@@ -74,23 +75,17 @@ def agglomerate_constrained(
             forest = Forest(host, leaves, report)
             try:
                 found = _merged(forest, name, labels, constraints, start)
-            except KeyboardInterrupt as stopped:
-                children = [np.zeros((0, 2), np.int32), *forest.children]
-                if isinstance(stopped, Interrupted) and len(stopped.children):
-                    children = [*children, *forest.numbered(stopped.children)]
-                raise interrupted_at(problem, np.vstack(children)) from None
-        children = np.array(forest.children, np.int32).reshape(-1, 2)
-        nodes = rows_of(forest.nodes, slice(m + len(children)))
-        costs = np.array(settled_costs(host, nodes, children)[1])
-        # Of equal rows along edges the states were not found one by one.
-        costs[forest.equal] = 0
-        tree = Dendrogram(
-            children[: m - stop],
-            costs[: m - stop],
-            np.asarray(problem.weights),
-            ward_scale_of(problem),
-        )
-        check_kinks(tree, full)
+                children = forest.merges
+                nodes = rows_of(forest.nodes, slice(m + len(children)))
+                costs = np.array(settled_costs(host, nodes, children)[1])
+                # Of equal rows along edges the states were not found one by one.
+                costs[forest.equal] = 0
+                left = slice(m - stop)
+                tree = tree_of(problem, children[left], costs[left])
+                check_kinks(tree, full)
+            except KeyboardInterrupt:
+                # A search that was stopped has told the forest of its merges.
+                raise interrupted_at(problem, forest.merges[: m - stop]) from None
     check_costs(tree.merge_costs, tree.children, problem)
     return tree, found
 
@@ -103,29 +98,34 @@ def _merged(
     start: Dendrogram | None,
 ) -> AgglomerationInfo:
     """Make all merges; `start` has some that are made already."""
-    if start is None:
-        forest.merge_links(labels, constraints.group)
-    else:
+    if start is not None:
         forest.begin(start)
-        _check_links(forest, constraints)
-    links = len(forest.children)
+    links = 0
+    if len(forest.node) > constraints.num_groups:
+        before = len(forest.children)
+        forest.merge_links(labels, constraints.group)
+        links = len(forest.children) - before
     if name == "graph":
         return _follow_edges(forest, labels, constraints, links)
     return _take_all(name, forest, labels, constraints)
 
 
-def _check_links(forest: Forest, constraints: Constraints) -> None:
-    """Raise ValueError where links are still to be merged, or rows are not apart."""
-    group, cluster = constraints.group, forest.cluster
+def _check_links(start: Dendrogram, constraints: Constraints) -> None:
+    """Raise ValueError where merges came before those of links, or join rows apart."""
+    group, cluster = constraints.group, np.asarray(start.cut(start.num_trees))
     _, first = np.unique(group, return_index=True)
     parted = np.flatnonzero(cluster != cluster[first][group])
-    if len(parted):
-        row = int(parted[0])
-        raise ValueError(
-            f"`start` must have merged all that `must_link` joins; rows "
-            f"{int(first[group[row]])} and {row} are in two of its trees. Begin "
-            "without `start`."
-        )
+    groups = group.tolist()
+    for merge, (a, b) in enumerate(np.asarray(start.children).tolist()):
+        if len(parted) and groups[a] != groups[b]:
+            row = int(parted[0])
+            raise ValueError(
+                "`start` must merge all that `must_link` joins before other rows; rows "
+                f"{int(first[group[row]])} and {row} are in two of its trees, and "
+                f"merge {merge} joins rows {first[groups[a]]} and {first[groups[b]]}. "
+                "Begin without `start`."
+            )
+        groups.append(groups[a])
     together = cluster[constraints.apart]
     wrong = np.flatnonzero(together[:, 0] == together[:, 1])
     if len(wrong):
@@ -203,17 +203,15 @@ def _follow_edges(
     forest: Forest, labels: np.ndarray, constraints: Constraints, links: int
 ) -> AgglomerationInfo:
     """Merge clusters that edges join: equal rows, then the rest by costs."""
+    before = len(forest.children)
     forest.merge_equals(labels, constraints.edges_between(forest.cluster))
-    duplicates = len(forest.children) - links
-    children, nodes, info = along_edges(
-        forest.host,
-        forest.states,
+    duplicates = len(forest.children) - before
+    info = forest.search(
+        along_edges,
         constraints.edges_between(forest.cluster),
         constraints.apart_between(forest.cluster),
         constraints.stop,
-        forest.later(),
     )
-    forest.append(children, nodes)
     info.links, info.duplicates = links, duplicates
     return AgglomerationInfo("graph", graph=info)
 
@@ -222,13 +220,12 @@ def _take_all(
     name: str, forest: Forest, labels: np.ndarray, constraints: Constraints
 ) -> AgglomerationInfo:
     """Merge by costs of all pairs that may share a cluster."""
-    children, nodes, info = bounded(
-        forest.host,
-        forest.states,
+    rules = {
+        "apart": constraints.apart_between(forest.cluster),
+        "num_clusters": constraints.stop,
+    }
+    info = forest.search(
+        functools.partial(bounded, **rules),
         forest.labels(labels),
-        forest.later(),
-        apart=constraints.apart_between(forest.cluster),
-        num_clusters=constraints.stop,
     )
-    forest.append(children, nodes)
     return AgglomerationInfo(name, bounded=info)

@@ -124,13 +124,15 @@ def edges_of(connectivity: Any, num_points: int) -> np.ndarray:
             "jit, vmap and grad."
         )
     if hasattr(connectivity, "tocoo"):
-        table = connectivity.tocoo()
+        table = connectivity.tocoo().copy()
         _check_square(table.shape, num_points)
+        _check_values(table.row, table.col, table.data)
+        table.sum_duplicates()
         return _edges_at(table.row, table.col, table.data)
+    if isinstance(connectivity, set | frozenset):
+        connectivity = sorted(connectivity)
     array = number_array(connectivity, "connectivity")
-    # Of two rows, pairs and a matrix of numbers have one shape; both say the same.
-    is_matrix = array.shape == (num_points, num_points)
-    if is_matrix and (array.dtype == bool or array.shape[1] != 2):
+    if array.shape == (num_points, num_points) and _is_matrix(array):
         row, column = np.nonzero(array)
         return _edges_at(row, column, array[row, column])
     if array.ndim == 2 and array.shape[1] != 2:
@@ -150,16 +152,34 @@ def _check_square(shape: tuple[int, ...], num_points: int) -> None:
         )
 
 
+def _is_matrix(array: np.ndarray) -> bool:
+    """Whether a square array is a matrix.
+
+    Of two rows it may be two pairs of row numbers as well; then it is what has an edge,
+    and a matrix where neither has. [[1, 1], [1, 1]] is a matrix, [[1, 0], [0, 1]] two
+    pairs.
+    """
+    if array.dtype == bool or len(array) != 2:
+        return True
+    has_edge = array[0, 1] != 0 or array[1, 0] != 0
+    pairs = np.isin(array, (0, 1)).all() and np.any(array[:, 0] != array[:, 1])
+    return bool(has_edge or not pairs)
+
+
 def _edges_at(row: np.ndarray, column: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The edges of a matrix, from its entries."""
+    _check_values(row, column, values)
+    there = values != 0
+    return _pairs(np.column_stack([row[there], column[there]]))
+
+
+def _check_values(row: np.ndarray, column: np.ndarray, values: np.ndarray) -> None:
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         bad = int(np.argmin(np.isfinite(values)))
         raise ValueError(
             f"`connectivity` must be finite; got {values[bad]} at row {row[bad]}, "
             f"column {column[bad]}. Leave such entries out, or set them to 0."
         )
-    there = values != 0
-    return _pairs(np.column_stack([row[there], column[there]]))
 
 
 def _rows_of(name: str, pairs: DataLike | None, num_points: int) -> np.ndarray:

@@ -113,8 +113,8 @@ class Dendrogram(TreeCuts, TreeExports):
             weights: The weights of the leaves, R's `members`, ``[m]``; 1 each if None.
 
         Raises:
-            ValueError: If these are no merges of points; the message names the row.
-                Or if there are not m positive weights.
+            ValueError: If these are no merges of points, or a height is negative; the
+                message names the row. Or if there are not m positive weights.
 
         Examples:
             >>> tree = Dendrogram.from_hclust([[-1, -3], [-2, 1]], [1.5, 4.0])
@@ -140,8 +140,8 @@ class Dendrogram(TreeCuts, TreeExports):
         branches, with their rounding.
 
         Args:
-            text: The trees, each ending in a semicolon. A name without quotes has
-                blanks for underscores, as the format says. Where no branch has a
+            text: The trees, each ending in a semicolon, no file. A name without quotes
+                has blanks for underscores, as the format says. Where no branch has a
                 length, each is 1 long.
             names: The names in the order that leaves are to be numbered in, such as
                 those that `to_newick` was given, or ``range(m)`` if it was given none;
@@ -151,6 +151,7 @@ class Dendrogram(TreeCuts, TreeExports):
             The tree, and the names of its leaves.
 
         Raises:
+            TypeError: If `text` is no string.
             ValueError: If the text is damaged, a node has one child or more than two,
                 some branches have lengths and some have none, or `names` are others
                 than those of the text; the message says where.
@@ -185,8 +186,10 @@ class Dendrogram(TreeCuts, TreeExports):
         nothing about that order. One tree comes back as it is.
 
         Args:
-            cost: The merge cost of each of these merges, in nats. Pictures and
-                Newick need a finite one, a little over the largest, say.
+            cost: The merge cost of each of these merges, in nats. The infinite one says
+                that it is not known: functions of a problem and a tree take such trees.
+                Pictures, linkage matrices, Newick and networkx need a finite one, a
+                little over the largest, say; a problem then has other costs.
 
         Returns:
             A tree of m − 1 merges.
@@ -216,7 +219,7 @@ class Dendrogram(TreeCuts, TreeExports):
         """Draw the tree: `bregjax.plotting.plot_dendrogram` with the same options.
 
         Args:
-            ax: matplotlib's axes to draw on; the current ones if None.
+            ax: matplotlib's axes to draw on; a new figure if None.
             **options: As `num_clusters`, `max_leaves`, `classes`, `orientation`.
 
         Returns:
@@ -228,7 +231,7 @@ class Dendrogram(TreeCuts, TreeExports):
         Examples:
             >>> tree = Dendrogram.from_linkage([[0, 2, 1.5, 2], [1, 3, 4.0, 3]])
             >>> print(tree.plot(num_clusters=2).get_ylabel())
-            merge cost (nats)
+            merge cost (nats, √ scale)
         """
         try:
             plotting = importlib.import_module("bregjax.plotting")

@@ -16,10 +16,10 @@ their union and 3 the bounds are max(2.25, 1) − 0.25 = 2 and ½ (2.25 + 1 − 
 for 7 they are 12 and 10.5. The least entry is now the bound 2, so the cost is
 evaluated: 2.0833, which is less than all others, and that pair merges next.
 
-Where a model has rough costs, an entry goes from a bound to a rough cost, less what that
-may be off; and to the cost only if two pairs may each be the next. With 5 ± 0.001 and
-7 ± 0.001 the first pair merges at a cost of at most 5.001, whatever it is; 5 ± 0.001
-beside 5.0005 ± 0.001 has to be settled.
+Where a model has rough costs, an entry goes from a bound to a rough cost, less what
+that may be off; and to the cost only if two pairs may each be the next. With 5 ± 0.001
+and 7 ± 0.001 the first pair merges at a cost of at most 5.001, whatever it is; beside
+5.0005 ± 0.001 it has to be computed.
 """
 
 from collections.abc import Callable
@@ -30,17 +30,20 @@ import numpy as np
 
 from bregjax._typing import PyTree
 from bregjax.clusters import HostModel
-from bregjax.clusters._host_model import rows_of
+from bregjax.clusters._host_model import RoughCosts, rows_of
 from bregjax.hierarchy._bound_matrix import (
     BOUND,
     COST,
+    LOST,
     ROUGH,
     BoundMatrix,
     distinct_pairs,
+    telescoped,
 )
+from bregjax.hierarchy._host_costs import put
 from bregjax.hierarchy._interrupted import Interrupted
 
-__all__ = ["BoundedInfo", "bounded"]
+__all__ = ["BoundedInfo", "BoundedRun", "bounded"]
 
 # Pairs whose costs are asked for together, if as many are in question; a solver's block
 # of lanes takes as long for a few.
@@ -50,16 +53,12 @@ _BATCH = 64
 _MANY, _FAR = 256, 3.0
 # Rows that are looked at together.
 _ROWS = 32
-# Slots are left out once no more than half are in use.
+# Slots are left out once less than half are in use.
 _HALF = 0.5
 # Numbers in the states of pairs of the first search that are asked for together.
 _FIRST = 2**22
 # Numbers in the states of unions that are kept.
 _REMEMBERED = 2**22
-# What stands for a cost that could not be computed: it comes after every other.
-_LOST = np.finfo(float).max
-# Roundings of the terms that a bound is made of.
-_ROUNDINGS = 16
 
 
 @dataclass
@@ -118,7 +117,7 @@ def bounded(
         Interrupted: By Ctrl-C.
     """
     m = len(labels)
-    run = _Run(host, leaves, m, report)
+    run = BoundedRun(host, leaves, m, report)
     try:
         run.merge_equals(labels)
         run.search(apart)
@@ -127,14 +126,15 @@ def bounded(
             if pair is None:
                 break
             run.merge(*pair)
-            run.compact()
+            if _ROWS < run.left < _HALF * run.num_slots:
+                run.compact()
     except KeyboardInterrupt as stop:
         raise Interrupted(run.children[: m - run.left], m) from stop
     count = m - run.left
     return run.children[:count], rows_of(run.nodes, slice(m + count)), run.info
 
 
-class _Run:
+class BoundedRun:
     """The state of one agglomeration: clusters in slots, and what pairs may cost."""
 
     def __init__(
@@ -174,14 +174,15 @@ class _Run:
         equal = slice(start, start + len(later))
         if len(later):
             settled = self.host.settle(rows_of(self.nodes, equal))
-            jax.tree.map(lambda all_, new: _put(all_, equal, new), self.nodes, settled)
+            put(self.nodes, equal, settled)
         self.info.duplicates = len(later)
         self._first = np.sort(first)
         self._node = self._node[self._first]
 
     def search(self, apart: np.ndarray | None = None) -> None:
-        """Compute or bound the costs of all pairs but those of points that stay apart."""
+        """Compute or bound the costs of all pairs but of points that stay apart."""
         size, states = self.left, rows_of(self.nodes, self._node)
+        self.num_slots = size
         self._in_use = np.ones(size, bool)
         self._rough = self.host.rough(states)
         if self._rough is None:
@@ -224,16 +225,16 @@ class _Run:
             rows = pairs.unsure(_ROWS)
             if len(rows):
                 bounds = pairs.look(rows)
-                if self._settle(rows, bounds, min(pairs.limit(), _LOST)):
+                if self._settle(rows, bounds, min(pairs.limit(), LOST)):
                     pairs.look(rows)
                 continue
             low = int(np.argmin(pairs.least))
             if pairs.least[low] == np.inf:
                 return None
             low, high = sorted((low, int(pairs.nearest[low])))
-            if pairs.kind[low, high] == COST:
+            if self._rough is None or pairs.kind[low, high] == COST:
                 return low, high, float(pairs.bound[low, high])
-            most = self._most(low, high)
+            most = self._most(self._rough, low, high)
             if most is not None:
                 return low, high, most
 
@@ -260,24 +261,24 @@ class _Run:
         if self._rough is None:
             self._remember(low, high)
         else:
-            self._estimate(low, high)
+            self._estimate(self._rough, low, high)
         return True
 
-    def _estimate(self, low: np.ndarray, high: np.ndarray) -> None:
+    def _estimate(self, rough: RoughCosts, low: np.ndarray, high: np.ndarray) -> None:
         """Raise bounds of pairs to rough costs, less what these may be off."""
-        cost, error = self._rough.costs(low, high)
+        cost, error = rough.costs(low, high)
         found = cost - error
         found = np.where(np.isfinite(found), found, 0)
         old = self._pairs.bound[low, high]
         self._pairs.put(low, high, np.maximum(old, found), ROUGH)
         self.info.rough_costs += len(low)
 
-    def _most(self, low: int, high: int) -> float | None:
-        """The most that a pair of least rough cost may cost, if it is the next to merge.
+    def _most(self, rough: RoughCosts, low: int, high: int) -> float | None:
+        """The most that a pair of least rough cost may cost, if it merges next.
 
         None if another pair may cost less; costs that would decide it are computed.
         """
-        cost, error = self._rough.costs(np.array([low]), np.array([high]))
+        cost, error = rough.costs(np.array([low]), np.array([high]))
         most = float(cost[0] + error[0])
         if not np.isfinite(most):
             self._remember(np.array([low]), np.array([high]))
@@ -287,7 +288,8 @@ class _Run:
             return most
         kinds = self._pairs.kind[rows, columns]
         if np.any(kinds == BOUND):
-            self._estimate(rows[kinds == BOUND], columns[kinds == BOUND])
+            bounds = kinds == BOUND
+            self._estimate(rough, rows[bounds], columns[bounds])
         else:
             self._remember(rows[kinds == ROUGH], columns[kinds == ROUGH])
         return None
@@ -307,7 +309,7 @@ class _Run:
         a, b = (rows_of(self.nodes, self._node[slots]) for slots in (low, high))
         cost, unions = self.host.search_costs(a, b)
         # A pair without a finite cost merges last; `replay` then reports its cost.
-        cost = np.where(np.isfinite(cost), cost, _LOST)
+        cost = np.where(np.isfinite(cost), cost, LOST)
         self._pairs.put(low, high, cost, COST)
         return unions
 
@@ -322,40 +324,25 @@ class _Run:
         noise, pairs = self._noise, self._pairs
         union, noise_of_union = self._union(low, high)
         self._record(low, high, union)
-        row_a, row_b = pairs.bound[low], pairs.bound[high]
-        there = np.isfinite(row_a) & np.isfinite(row_b)
-        # A cost that could not be computed is known only not to be negative.
-        row_a, row_b = (
-            np.where(there & (row < _LOST), row, 0) for row in (row_a, row_b)
-        )
-        cost = cost if cost < _LOST else np.max(row_a + row_b)
         slack = 4 * (noise + noise[low] + noise[high])
-        slack += _ROUNDINGS * np.finfo(float).eps * (row_a + row_b + cost)
-        bound = np.maximum(np.maximum(row_a, row_b) - cost, (row_a + row_b - cost) / 2)
+        bound = telescoped(pairs.bound[low], pairs.bound[high], cost, slack)
         if not self.host.telescopes:
-            bound = np.zeros_like(bound)
-        bound = np.maximum(bound - slack, 0)
+            bound[bound < np.inf] = 0
         if self._rough is not None:
             bound = np.maximum(bound, self._rough.bounds(low, _FAR * cost))
         noise[low], self._in_use[high] = noise_of_union, False
-        bound[~there] = np.inf
         pairs.join(low, high, bound)
 
     def compact(self) -> None:
-        """Leave out the slots of clusters that have merged, where these are many."""
-        if self.left > _HALF * len(self._pairs) or self.left < _ROWS:
-            return
+        """Leave out the slots of clusters that have merged."""
         slots = np.flatnonzero(self._in_use)
+        self.num_slots = len(slots)
         self._in_use = self._in_use[slots]
         self._pairs.keep(slots)
         self._node, self._first = self._node[slots], self._first[slots]
         self._noise = self._noise[slots]
         if self._rough is not None:
             self._rough.keep(slots)
-
-    def drop(self, slot: int) -> None:
-        """Leave out a slot whose cluster has merged; costs have to be found again."""
-        self._node = np.delete(self._node, slot)
 
     def _union(self, low: int, high: int) -> tuple[PyTree, float]:
         """The state `[1]` of the union of two slots, and its noise."""
@@ -377,37 +364,7 @@ class _Run:
         self.children[step] = np.sort(self._node[[low, high]])
         self._node[low] = self._num_points + step
         node = slice(self._node[low], self._node[low] + 1)
-        jax.tree.map(lambda all_, new: _put(all_, node, new), self.nodes, union)
+        put(self.nodes, node, union)
         self.left -= 1
         if self._report is not None:
             self._report(step + 1)
-
-
-def _put(states: np.ndarray, places: slice, new: np.ndarray) -> None:
-    """Write clusters into places of an array of all."""
-    states[places] = new
-
-
-def exhaustive(host: HostModel, leaves: PyTree) -> tuple[np.ndarray, PyTree]:
-    """Greedy agglomeration that bounds nothing: all costs again at each merge.
-
-    For checks of the other engines. Time: m³/6 costs. Ties as `bounded`, but that equal
-    points come in the order of their slots.
-
-    Args:
-        host: The cluster model.
-        leaves: Settled states of the points, `[m, ...]`, NumPy arrays.
-
-    Returns:
-        Children `[m − 1, 2]`, int32, and states of all nodes `[2m − 1]`.
-    """
-    count = len(jax.tree.leaves(leaves)[0])
-    run = _Run(host, leaves, count, None)
-    while run.left > 1:
-        run.search()
-        pair = run.front()
-        if pair is None:
-            break
-        run.merge(*pair)
-        run.drop(pair[1])
-    return run.children, run.nodes

@@ -12,6 +12,7 @@ References:
     Telgarsky and Dasgupta (2012), Algorithm 1.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -19,7 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._typing import Array, PyTree
-from bregjax.clusters import ClusterModel
+from bregjax.clusters import ClusterModel, HostModel
+from bregjax.hierarchy._engine_bounded import BoundedRun
+from bregjax.hierarchy._interrupted import Interrupted
 from bregjax.hierarchy._pure_engine import PureEngine
 from bregjax.hierarchy._search import (
     block_size,
@@ -29,7 +32,7 @@ from bregjax.hierarchy._search import (
     take,
 )
 
-__all__ = ["recompute"]
+__all__ = ["exhaustive", "recompute"]
 
 
 class RecomputeState(NamedTuple):
@@ -97,3 +100,39 @@ def _nearest(
 
 
 recompute = PureEngine(_begin, _merge)
+
+
+def exhaustive(
+    host: HostModel,
+    leaves: PyTree,
+    report: Callable[[int], None] | None = None,
+) -> tuple[np.ndarray, PyTree]:
+    """Greedy agglomeration that bounds nothing: all costs again at each merge.
+
+    For checks of the other engines. Time: m³/6 costs. Ties as `bounded`, but that equal
+    points come in the order of their slots.
+
+    Args:
+        host: The cluster model.
+        leaves: Settled states of the points, `[m, ...]`, NumPy arrays.
+        report: Is called with the number of merges made so far.
+
+    Returns:
+        Children `[m − 1, 2]`, int32, and states of all nodes `[2m − 1]`.
+
+    Raises:
+        Interrupted: By Ctrl-C.
+    """
+    count = len(jax.tree.leaves(leaves)[0])
+    run = BoundedRun(host, leaves, count, report)
+    try:
+        while run.left > 1:
+            run.search()
+            pair = run.front()
+            if pair is None:
+                break
+            run.merge(*pair)
+            run.compact()
+    except KeyboardInterrupt as stop:
+        raise Interrupted(run.children[: count - run.left], count) from stop
+    return run.children, run.nodes

@@ -91,6 +91,13 @@ def parse_hclust(merge: Any, height: Any) -> tuple[np.ndarray, np.ndarray]:
     check_finite("merge", merge)
     check_finite("height", height)
     check_support(
+        "height",
+        height,
+        height >= 0,
+        rule="must not be negative",
+        remedy="Turn similarities into distances before clustering",
+    )
+    check_support(
         "merge",
         merge,
         (merge == np.round(merge)) & (merge != 0),

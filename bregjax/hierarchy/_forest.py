@@ -18,9 +18,10 @@ from bregjax._typing import PyTree
 from bregjax.clusters import HostModel
 from bregjax.clusters._host_model import rows_of
 from bregjax.hierarchy._dendrogram import Dendrogram
-from bregjax.hierarchy._engine_bounded import bounded
+from bregjax.hierarchy._engine_bounded import BoundedInfo, bounded
 from bregjax.hierarchy._engine_graph import along_edges
-from bregjax.hierarchy._host_costs import nodes_along, settled_costs
+from bregjax.hierarchy._host_costs import nodes_along, put, settled_costs
+from bregjax.hierarchy._interrupted import Interrupted
 
 __all__ = ["Forest"]
 
@@ -64,105 +65,141 @@ class Forest:
         self._report = report
 
     @property
+    def merges(self) -> np.ndarray:
+        """The merges so far as an array, `[t, 2]`."""
+        return np.array(self.children, np.int32).reshape(-1, 2)
+
+    @property
     def states(self) -> PyTree:
         """States of the clusters, `[c, ...]`."""
         return rows_of(self.nodes, self.node)
 
     def labels(self, rows: np.ndarray) -> np.ndarray:
-        """Numbers of clusters, `[c]`, equal only of single rows with equal numbers."""
-        m = len(self.cluster)
-        single = self.node < m
-        own = np.max(rows) + 1 + np.arange(len(self.node))
-        return np.where(single, rows[np.where(single, self.node, 0)], own)
+        """Numbers of clusters, `[c]`, equal only of clusters of equal rows.
 
-    def later(self) -> Callable[[int], None] | None:
-        """What a search reports its merges to."""
-        report, before = self._report, len(self.children)
-        return None if report is None else lambda done: report(before + done)
+        Args:
+            rows: Numbers of rows, equal only where rows are, `[m]`.
+        """
+        low = np.full(len(self.node), np.max(rows))
+        high = np.full(len(self.node), np.min(rows))
+        np.minimum.at(low, self.cluster, rows)
+        np.maximum.at(high, self.cluster, rows)
+        own = np.max(rows) + 1 + np.arange(len(self.node))
+        return np.where(low == high, low, own)
 
     def begin(self, start: Dendrogram) -> None:
         """Take over the merges of a forest of the rows, before all others."""
         children = np.asarray(start.children)
+        self.children = _as_pairs(np.sort(children, axis=1))
         m = len(self.cluster)
         leaves = rows_of(self.nodes, slice(m))
         nodes = nodes_along(self.host, leaves, children)
         nodes = settled_costs(self.host, nodes, children)[0]
-        _put(
-            self.nodes, np.arange(m, m + len(children)), rows_of(nodes, slice(m, None))
-        )
-        self.children = [(a, b) for a, b in np.sort(children, axis=1).tolist()]
+        put(self.nodes, np.arange(m, m + len(children)), rows_of(nodes, slice(m, None)))
         self.node = np.array(start.roots)
         self.cluster = np.asarray(start.cut(start.num_trees))
 
-    def numbered(self, children: np.ndarray) -> np.ndarray:
+    def search(
+        self, find: Callable[..., tuple[np.ndarray, PyTree, Any]], *args: Any
+    ) -> Any:
+        """Merge the clusters as an engine does; return what it did.
+
+        What Ctrl-C leaves of the search is taken over, too.
+
+        Args:
+            find: From the cluster model, the states of the clusters, `args` and what
+                is told of merges to the children `[t, 2]`, as if the clusters were
+                leaves, the states of all nodes, and what was done.
+            *args: What else the engine takes.
+        """
+        report, before = self._report, len(self.children)
+        later = None if report is None else lambda done: report(before + done)
+        try:
+            children, nodes, info = find(self.host, self.states, *args, later)
+        except Interrupted as stop:
+            self.children += self._numbered(stop.children)
+            raise
+        self._take(children, nodes)
+        return info
+
+    def _numbered(self, children: np.ndarray) -> list[tuple[int, int]]:
         """Merges of a search, of clusters and its own unions, as merges of nodes."""
         first = len(self.cluster) + len(self.children)
         node = np.concatenate([self.node, first + np.arange(len(children))])
-        return np.sort(node[children], axis=1)
+        return _as_pairs(np.sort(node[children], axis=1))
 
-    def append(self, children: np.ndarray, nodes: PyTree) -> None:
+    def _take(self, children: np.ndarray, nodes: PyTree) -> None:
         """Take over the merges of a search `[t, 2]` and the states of its nodes."""
         size, first = len(self.node), len(self.cluster) + len(self.children)
-        self.children += map(tuple, self.numbered(children).tolist())
         places = first + np.arange(len(children))
-        _put(self.nodes, places, rows_of(nodes, slice(size, None)))
+        self.children += self._numbered(children)
+        put(self.nodes, places, rows_of(nodes, slice(size, None)))
+        top = np.arange(size + len(children))
+        for union in range(len(top) - 1, size - 1, -1):
+            top[children[union - size]] = top[union]
+        tops, least, number = np.unique(
+            top[:size], return_index=True, return_inverse=True
+        )
+        order = np.argsort(least)
+        self.node = np.concatenate([self.node, places])[tops[order]]
+        self.cluster = np.argsort(order)[number][self.cluster]
 
     def merge_links(self, labels: np.ndarray, group: np.ndarray) -> None:
         """Merge each group by itself, always the cheapest merge that is next in one.
 
         Args:
             labels: Numbers of rows, equal only where rows are.
-            group: The group of each row, numbered by the smallest row, `[m]`.
+            group: The group of each row, numbered by the smallest row, `[m]`. What is
+                in one cluster already is of one group.
         """
-        rows = np.argsort(group, kind="stable")
-        members = np.split(rows, np.flatnonzero(np.diff(group[rows])) + 1)
-        self.node, self.cluster = np.array([those[0] for those in members]), group
+        _, row = np.unique(self.cluster, return_index=True)
+        group = group[row]  # of each cluster
+        clusters = np.argsort(group, kind="stable")
+        members = np.split(clusters, np.flatnonzero(np.diff(group[clusters])) + 1)
+        members = [those for those in members if len(those) > 1]
         if sum(len(those) * (len(those) - 1) // 2 for those in members) <= _PAIRS:
             self._merge_together(members)
         else:
-            self._merge_apart(labels, members)
+            self._merge_apart(labels, group, members)
 
     def _merge_together(self, members: list[np.ndarray]) -> None:
         """Merge groups of few rows in one search, in which all of a group may merge."""
-        m, groups, none = (
-            len(self.cluster),
-            self.cluster.tolist(),
-            np.zeros((0, 2), int),
-        )
-        linked = [those for those in members if len(those) > 1]
-        edges = [np.array(list(itertools.combinations(each, 2))) for each in linked]
-        leaves = rows_of(self.nodes, slice(m))
-        edges = np.concatenate([none, *edges])
-        children, nodes, _ = along_edges(
-            self.host, leaves, edges, none, report=self.later()
-        )
-        self.children = [(a, b) for a, b in children.tolist()]
-        _put(
-            self.nodes, np.arange(m, m + len(children)), rows_of(nodes, slice(m, None))
-        )
-        for node, (a, _) in enumerate(self.children, start=m):
-            groups.append(groups[a])
-            self.node[groups[a]] = node
+        none = np.zeros((0, 2), int)
+        edges = [np.array(list(itertools.combinations(each, 2))) for each in members]
+        self.search(along_edges, np.concatenate([none, *edges]), none, 1)
 
-    def _merge_apart(self, labels: np.ndarray, members: list[np.ndarray]) -> None:
-        """Merge groups of many rows, each in a search of its own."""
+    def _merge_apart(
+        self, labels: np.ndarray, group: np.ndarray, members: list[np.ndarray]
+    ) -> None:
+        """Merge groups of many rows, each in a search of its own.
+
+        What Ctrl-C leaves of these searches is lost: before the last of them has ended
+        nobody knows which merge comes first.
+        """
+        labels, states = self.labels(labels), self.states
         merges = {
-            k: _Merges(self.host, self.nodes, labels, those)
-            for k, those in enumerate(members)
-            if len(those) > 1
+            int(group[those[0]]): _Merges(
+                bounded(self.host, rows_of(states, those), labels[those]),
+                self.host,
+                self.node[those],
+                those,
+            )
+            for those in members
         }
+        node = self.node[np.unique(group, return_index=True)[1]]
         heap = [each.next(k) for k, each in merges.items()]
         heapq.heapify(heap)
         while heap:
             k = heap[0][-1]
-            self.node[k] = self._record(*merges[k].parts())
-            merges[k].advance(self.node[k])
+            node[k] = self._record(*merges[k].parts())
+            merges[k].advance(node[k])
             if merges[k].left:
                 heapq.heapreplace(heap, merges[k].next(k))
             else:
                 heapq.heappop(heap)
         for each in merges.values():
-            _put(self.nodes, np.array(each.node[each.size :]), each.unions)
+            put(self.nodes, np.array(each.node[each.size :]), each.unions)
+        self.node, self.cluster = node, group[self.cluster]
 
     def merge_equals(self, labels: np.ndarray, edges: np.ndarray) -> None:
         """Merge clusters of equal rows that edges join, at no cost.
@@ -177,30 +214,35 @@ class Forest:
         for a, b in edges.tolist():
             near.setdefault(a, []).append(b)
             near.setdefault(b, []).append(a)
-        head, rows = np.arange(len(self.node)), self.node.copy()
-        seen = set()
+        head, rows, node = np.arange(len(self.node)), self.node, self.node.copy()
+        seen: set[int] = set()
         for start in sorted(near):
             if start in seen:
                 continue
+            # The smallest of all that an edge joins with the union so far comes next.
+            waiting, union = [start], int(self.node[start])
             seen.add(start)
-            queue = [start]  # grows while it is gone through
-            for one in queue:
-                new = [other for other in sorted(near[one]) if other not in seen]
-                seen.update(new)
-                for other in new:
-                    parts = int(self.node[start]), int(self.node[other])
-                    self.node[start] = self._record(*parts)
-                queue += new
-            head[queue] = start
+            while waiting:
+                one = heapq.heappop(waiting)
+                head[one] = start
+                if one != start:
+                    union = self._record(union, int(rows[one]))
+                for other in near[one]:
+                    if other not in seen:
+                        seen.add(other)
+                        heapq.heappush(waiting, other)
+            node[start] = union
         self.equal = slice(first, len(self.children))
         if not near:
             return
         heads, number = np.unique(head, return_inverse=True)
-        self._pool_equals(head, rows)
-        self.node, self.cluster = self.node[heads], number[self.cluster]
+        self._pool_equals(head, rows, node)
+        self.node, self.cluster = node[heads], number[self.cluster]
 
-    def _pool_equals(self, head: np.ndarray, rows: np.ndarray) -> None:
-        """Find the states of unions of single rows that have the same head.
+    def _pool_equals(
+        self, head: np.ndarray, rows: np.ndarray, unions: np.ndarray
+    ) -> None:
+        """Find the states of unions of clusters of equal rows with the same head.
 
         Each is pooled with the next, and again: all have the same averages, so that it
         does not matter which merged first.
@@ -217,9 +259,9 @@ class Forest:
             pooled = self.host.pool(rows_of(states, a), rows_of(states, a + 1))
             kept = np.flatnonzero(even)
             after = rows_of(states, kept)
-            _put(after, np.searchsorted(kept, a), pooled)
+            put(after, np.searchsorted(kept, a), pooled)
             states, heads = after, heads[kept]
-        _put(self.nodes, self.node[heads], self.host.settle(states))
+        put(self.nodes, unions[heads], self.host.settle(states))
 
     def _record(self, a: int, b: int) -> int:
         """Record a merge of two nodes; return the node of the union."""
@@ -229,22 +271,43 @@ class Forest:
         return len(self.cluster) + len(self.children) - 1
 
 
+def _as_pairs(children: np.ndarray) -> list[tuple[int, int]]:
+    return [(a, b) for a, b in children.tolist()]
+
+
 class _Merges:
-    """The tree of one group, and how many of its merges are made."""
+    """The tree of one group, and how many of its merges are made.
+
+    Attributes:
+        size: How many clusters it began with.
+        unions: States of the unions, `[size − 1, ...]`.
+        node: The nodes of the clusters, then those of the unions so far.
+    """
 
     def __init__(
-        self, host: HostModel, nodes: PyTree, labels: np.ndarray, rows: np.ndarray
+        self,
+        found: tuple[np.ndarray, PyTree, BoundedInfo],
+        host: HostModel,
+        node: np.ndarray,
+        slots: np.ndarray,
     ) -> None:
-        self.size = len(rows)
-        states = rows_of(nodes, rows)
-        children, found, info = bounded(host, states, labels[rows])
-        self.unions = rows_of(found, slice(self.size, None))
-        a, b = (rows_of(found, children[:, k]) for k in range(2))
+        """Begin with no merge made.
+
+        Args:
+            found: What `bounded` gave of the clusters.
+            host: The cluster model.
+            node: The nodes of the clusters.
+            slots: What ties go by: numbers in the order of smallest rows.
+        """
+        children, nodes, info = found
+        self.size = len(node)
+        self.unions = rows_of(nodes, slice(self.size, None))
+        a, b = (rows_of(nodes, children[:, k]) for k in range(2))
         costs = np.array(host.search_costs(a, b)[0])
         costs[: info.duplicates] = 0
         self._costs, self._children = costs.tolist(), children.tolist()
-        self.node = rows.tolist()  # of the rows, and of the unions so far
-        self._slot = rows.tolist()  # the smallest row of each
+        self.node = node.tolist()
+        self._slot = slots.tolist()  # the least of each
 
     @property
     def left(self) -> int:
@@ -267,12 +330,3 @@ class _Merges:
         a, b = self._children[len(self.node) - self.size]
         self._slot.append(min(self._slot[a], self._slot[b]))
         self.node.append(int(node))
-
-
-def _put(states: PyTree, places: np.ndarray, new: PyTree) -> None:
-    """Write clusters into places of arrays of all."""
-
-    def put(all_: np.ndarray, values: np.ndarray) -> None:
-        all_[places] = values
-
-    jax.tree.map(put, states, new)

@@ -24,6 +24,7 @@ __all__ = [
     "host_leaves",
     "host_of",
     "nodes_along",
+    "put",
     "rough_host",
     "settled_costs",
     "small_host",
@@ -129,7 +130,7 @@ def nodes_along(host: HostModel, leaves: PyTree, children: np.ndarray) -> PyTree
     for level in range(1, np.max(height, initial=0) + 1):
         merges = np.flatnonzero(height == level)
         a, b = (rows_of(nodes, children[merges, k]) for k in range(2))
-        _put(nodes, m + merges, host.pool(a, b))
+        put(nodes, m + merges, host.pool(a, b))
     return nodes
 
 
@@ -141,13 +142,13 @@ def _heights(children: np.ndarray, m: int) -> np.ndarray:
     return np.array(height[m:], int)
 
 
-def _put(nodes: PyTree, places: np.ndarray, states: PyTree) -> None:
-    """Write clusters into places of arrays of all nodes."""
+def put(nodes: PyTree, places: np.ndarray | slice, states: PyTree) -> None:
+    """Write states into places of those of all nodes."""
 
-    def put(all_: np.ndarray, new: np.ndarray) -> None:
+    def write(all_: np.ndarray, new: np.ndarray) -> None:
         all_[places] = new
 
-    jax.tree.map(put, nodes, states)
+    jax.tree.map(write, nodes, states)
 
 
 def settled_costs(

@@ -1,10 +1,13 @@
 """What Ctrl-C leaves of an agglomeration."""
 
+import contextlib
+from collections.abc import Iterator
+
 import numpy as np
 
 from bregjax.hierarchy._dendrogram import Dendrogram
 
-__all__ = ["Interrupted"]
+__all__ = ["Interrupted", "leaving"]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -46,3 +49,14 @@ class Interrupted(KeyboardInterrupt):
         self.num_points = num_points
         self.children = np.sort(np.array(children, np.int32).reshape(-1, 2), axis=1)
         self.tree: Dendrogram | None = None
+
+
+@contextlib.contextmanager
+def leaving(children: np.ndarray, num_points: int) -> Iterator[None]:
+    """Have Ctrl-C leave merges that were made before; see `Interrupted`."""
+    try:
+        yield
+    except Interrupted:
+        raise
+    except KeyboardInterrupt as stop:
+        raise Interrupted(children, num_points) from stop

@@ -22,33 +22,48 @@ __all__ = ["leave_one_out"]
 
 
 def leave_one_out(
-    problem: Problem, children: Array, num_clusters: Array, *, size: int
+    problem: Problem,
+    children: Array,
+    num_clusters: Array,
+    counts: Array | None = None,
+    *,
+    size: int,
 ) -> Array:
-    """Σ_i w_i log p(x_i) under the clusters of a cut without row i; for `evaluate`.
+    """Σ_i n_i log p(x_i) under the clusters of a cut without row i; for `evaluate`.
 
     Args:
         problem: Data, family, smoothing and weights.
         children: `[m − 1, 2]`.
         num_clusters: k, perhaps traced: one program for all k up to `size`.
+        counts: How much the term of each row counts, n, `[m]`; its weight if None. A
+            row that counts 0 is in clusters all the same.
         size: How many clusters there is room for; see `cut_size`.
     """
     if isinstance(problem.x, ColumnBlocks):
-        return _of_sparse(problem, children, num_clusters, size)
-    clusters, labels = clusters_of_cut(problem, children, num_clusters, size)
-    rests, there = clusters_without(problem, children, num_clusters)
-    return _log_likelihood_of_others(problem, clusters, labels, rests, there)
+        by_row = _of_sparse(problem, children, num_clusters, size)
+    else:
+        clusters, labels = clusters_of_cut(problem, children, num_clusters, size)
+        rests, there = clusters_without(problem, children, num_clusters)
+        by_row = _log_likelihoods_of_others(problem, clusters, labels, rests, there)
+    return _total(problem.weights if counts is None else counts, by_row)
+
+
+@program
+def _total(counts: Array, by_row: Array) -> Array:
+    # A row that does not count may have no likelihood.
+    return jnp.vdot(counts, jnp.where(counts > 0, by_row, 0))
 
 
 def _of_sparse(
     problem: Problem, children: Array, num_clusters: Array, size: int
 ) -> Array:
+    """Log-likelihoods of sparse rows, `[m]`."""
     scores, weights = scores_of_cut(problem, children, problem.x, num_clusters, size)
     labels, rest_weights, there = rests_of_cut(problem, children, num_clusters)
     rests_of = lambda part: clusters_without(part, children, num_clusters)[0].states
     own = own_log_densities(problem, rests_of)
     log_likelihood = lambda row: _log_likelihood_without(weights, *row)
-    by_row = jax.vmap(log_likelihood)((scores, own, labels, rest_weights, there))
-    return jnp.vdot(problem.weights, by_row)
+    return jax.vmap(log_likelihood)((scores, own, labels, rest_weights, there))
 
 
 def _log_likelihood_without(
@@ -78,9 +93,10 @@ def _log_likelihood_without(
 
 
 @program
-def _log_likelihood_of_others(
+def _log_likelihoods_of_others(
     problem: Problem, clusters: Clusters, labels: Array, rests: Clusters, there: Array
 ) -> Array:
+    """Log-likelihoods of dense rows, `[m]`."""
     model, size = problem.family, clusters.weights.shape[0]
     # All in one: what factorises matrices does so once, see `map_rows`.
     join = lambda a, b: jnp.concatenate([a, b])
@@ -100,5 +116,4 @@ def _log_likelihood_of_others(
 
     points = (problem.x, labels, of_rests, rests.weights, there)
     entries = size * problem.x[0].size
-    by_row = map_rows(log_likelihood, points, entries)
-    return jnp.vdot(problem.weights, by_row)
+    return map_rows(log_likelihood, points, entries)

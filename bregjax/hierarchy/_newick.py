@@ -12,8 +12,9 @@ from bregjax.hierarchy import _walk
 __all__ = ["newick", "newick_names", "parse_newick"]
 
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9.+-]+")
-# A quoted name, a comment, a sign, a name or number without quotes; blanks between.
-_WORD = re.compile(r"\s*('(?:[^']|'')*'|\[[^\]]*\]|[(),:;]|[^\s(),:;'\[\]]+)")
+# A quoted name, the begin of a comment, a sign, a name or number without quotes; blanks
+# between.
+_WORD = re.compile(r"\s*('(?:[^']|'')*'|[\[(),:;]|[^\s(),:;'\[\]]+)")
 _SIGNS = frozenset("(),:;")
 
 
@@ -31,7 +32,7 @@ def newick(
     all_heights = np.concatenate([np.zeros(num_leaves), heights])
     above = all_heights[_walk.parents(children, num_leaves)]
     roots = _walk.roots(children, num_leaves).tolist()
-    suffix = [f":{length!r}" for length in _differences(above, all_heights)]
+    suffix = [f":{length!r}" for length in (above - all_heights).tolist()]
     for root in roots:
         suffix[root] = ";"
     pairs = children.tolist()
@@ -50,12 +51,6 @@ def newick(
             words.append("(")
             waiting.extend([")" + suffix[item], right, ",", left])
     return "".join(words)
-
-
-def _differences(above: np.ndarray, heights: np.ndarray) -> list[float]:
-    """Branch lengths; 0 where both ends are at infinity."""
-    with np.errstate(invalid="ignore"):
-        return np.where(above == heights, 0.0, above - heights).tolist()
 
 
 def newick_names(names: Iterable[object]) -> list[str]:
@@ -104,6 +99,7 @@ def parse_newick(
     """The children, heights and names of leaves of Newick text; see `from_newick`.
 
     Raises:
+        TypeError: If it is no string.
         ValueError: If it is no such text, or its names are others.
     """
     parsed = _parsed(text)
@@ -127,6 +123,14 @@ def parse_newick(
 
 def _parsed(text: str) -> _Parsed:
     """Read the text by a stack of open parentheses."""
+    if not isinstance(text, str):
+        remedy = "Read the file first: path.read_text()"
+        if isinstance(text, bytes | bytearray):
+            remedy = "Decode it first: text.decode()"
+        raise TypeError(
+            f"`text` must be a string in Newick format; got {type(text).__name__}. "
+            f"{remedy}."
+        )
     parts, lengths, names = [], [], []
     open_: list[list[int]] = [[]]
     last = ""  # the sign, or the kind of word, before this one
@@ -143,7 +147,8 @@ def _parsed(text: str) -> _Parsed:
         if match is None:
             raise _fault(text, place, "a quote or bracket that is never closed")
         word, start, place = match[1], match.start(1), match.end()
-        if word[0] == "[":
+        if word == "[":
+            place = _end_of_comment(text, start)
             continue
         if word in _SIGNS and last in "(,;" and word in ",);":
             if last == ";" or not last:
@@ -195,9 +200,20 @@ def _parsed(text: str) -> _Parsed:
     return _Parsed(parts, lengths, names)
 
 
+def _end_of_comment(text: str, start: int) -> int:
+    """The place after a comment, which may have others inside."""
+    depth = 0
+    for bracket in re.compile(r"[\[\]]").finditer(text, start):
+        depth += 1 if bracket[0] == "[" else -1
+        if not depth:
+            return bracket.end()
+    raise _fault(text, start, "a quote or bracket that is never closed")
+
+
 def _length(text: str, place: int, word: str) -> float:
     try:
-        length = float(word)
+        # Python reads 1_0 as 10.
+        length = np.nan if "_" in word else float(word)
     except ValueError:
         length = np.nan
     if not np.isfinite(length):

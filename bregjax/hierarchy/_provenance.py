@@ -31,6 +31,7 @@ def remember(tree: Dendrogram, problem: Problem) -> None:
 def check_same_problem(tree: Dendrogram | DataLike, problem: Problem) -> None:
     """Raise ValueError where a tree brings merge costs of another problem.
 
+    Infinite costs are not known, as those of merges that `Dendrogram.joined` added.
     Costs are computed again unless the tree is known to be of the problem. Nothing is
     compared where values are traced, or where children alone are given.
     """
@@ -51,20 +52,29 @@ def compare_costs(tree: Dendrogram, costs: DataLike) -> None:
             f"`tree` must have a merge cost a merge; got costs of shape {own.shape} "
             f"for {len(costs)} merges."
         )
-    if not len(costs):
+    known = own != np.inf
+    if not known.any():
         return
     relative = _RELATIVE.get(own.dtype.itemsize, _RELATIVE[8])
     with np.errstate(invalid="ignore"):
         size = np.maximum(np.abs(own), costs)
-        excess = np.abs(own - costs) - relative * size - _NEGLIGIBLE * np.max(size)
-    wrong = ~(excess <= 0)
+        most = np.max(size, where=known, initial=0)
+        excess = np.abs(own - costs) - relative * size - _NEGLIGIBLE * most
+    wrong = known & ~(excess <= 0)
     if not np.any(wrong):
         return
-    worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
+    excess = np.where(np.isnan(excess), np.inf, excess)
+    worst = int(np.argmax(np.where(wrong, excess, -np.inf)))
+    joined = ""
+    if own[worst] == own[-1] and np.all(own[wrong] == own[-1]):
+        joined = (
+            " If `joined` made these merges at this cost, pass the forest, or join its "
+            "trees at the cost inf, which says that it is not known."
+        )
     raise ValueError(
         f"`tree` has merge costs of another problem: {np.count_nonzero(wrong)} of "
         f"{len(costs)} differ, most that of merge {worst}, {own[worst]:.6g} in the "
         f"tree and {costs[worst]:.6g} under `problem`. Pass the problem that the tree "
         "was made of (its family, smoothing and weights); or tree.children, to take "
-        "the merges alone, or as labels to start from tree.cut(num_clusters)."
+        f"the merges alone, or as labels to start from tree.cut(num_clusters).{joined}"
     )

@@ -29,19 +29,20 @@ from bregjax.clusters._host_model import rows_of
 from bregjax.hierarchy._beginnings import Beginning, beginning
 from bregjax.hierarchy._constraints import Constraints
 from bregjax.hierarchy._dendrogram import Dendrogram
-from bregjax.hierarchy._engine_bounded import BoundedInfo, bounded, exhaustive
+from bregjax.hierarchy._engine_bounded import BoundedInfo, bounded
 from bregjax.hierarchy._engine_graph import GraphInfo
+from bregjax.hierarchy._engine_recompute import exhaustive
 from bregjax.hierarchy._engine_windowed import WindowedInfo, windowed
 from bregjax.hierarchy._engines import check_memory, engine_name
 from bregjax.hierarchy._host_costs import (
     host_leaves,
     host_of,
     nodes_along,
-    settled_costs,
     rough_host,
+    settled_costs,
     small_host,
 )
-from bregjax.hierarchy._interrupted import Interrupted
+from bregjax.hierarchy._interrupted import Interrupted, leaving
 from bregjax.hierarchy._kinks import check_kinks, search_model
 from bregjax.hierarchy._provenance import remember
 from bregjax.hierarchy._searches import drowned, found_children, search_in_parts
@@ -63,6 +64,7 @@ __all__ = [
     "agglomerate_traced",
     "check_room",
     "interrupted_at",
+    "tree_of",
     "ward_scale_of",
 ]
 
@@ -94,6 +96,7 @@ class AgglomerationInfo:
 
 
 def agglomerate_traced(problem: Problem, engine: str, constraints: Constraints):
+    """The tree of a problem inside of a caller's program, and how it was found."""
     full = working_copy(problem)
     m = full.num_points
     name = _choose(engine, full, None, traced=True)
@@ -118,27 +121,29 @@ def agglomerate_eagerly(
 
     The merges after those are left out: what is before does not depend on them.
     """
-    begun = beginning(start, problem)
-    made = 0 if begun is None else begun.num_merges
+    begun = beginning(start, problem, constraints.num_clusters)
+    children = np.zeros((0, 2), np.int32) if begun is None else begun.children
+    made, left = len(children), slice(problem.num_points - constraints.stop)
     bar = progress_shown(problem.num_points - 1, unit="merge", shown=progress)
-    with bar as report:
-        more = report and (lambda count: report(made + count))
-        try:
+    try:
+        with bar as report:
+            more = report and (lambda count: report(made + count))
             children, costs, info = _run(problem, engine, mesh, begun, more)
-        except Interrupted as stop:
+        tree = tree_of(problem, children[left], costs[left])
+        with working(problem):
+            check_kinks(tree, problem)
+    except KeyboardInterrupt as stop:
+        if isinstance(stop, Interrupted):
             children = stop.children
             if begun is not None and stop.num_points < problem.num_points:
                 children = begun.followed_by(children)
-            raise interrupted_at(problem, children) from None
-    left = slice(problem.num_points - constraints.stop)
-    tree = _tree(problem, children[left], costs[left])
-    with working(problem):
-        check_kinks(tree, problem)
+        raise interrupted_at(problem, children[left]) from None
     check_costs(tree.merge_costs, tree.children, problem)
     return tree, info
 
 
-def _tree(problem: Problem, children: np.ndarray, costs: np.ndarray) -> Dendrogram:
+def tree_of(problem: Problem, children: np.ndarray, costs: np.ndarray) -> Dendrogram:
+    """The tree or forest of a problem, of known merges and costs."""
     weights = np.asarray(problem.weights)
     return Dendrogram(children, costs, weights, ward_scale_of(problem))
 
@@ -146,9 +151,11 @@ def _tree(problem: Problem, children: np.ndarray, costs: np.ndarray) -> Dendrogr
 def interrupted_at(problem: Problem, children: np.ndarray) -> Interrupted:
     """What is raised where Ctrl-C stopped an engine after some merges of rows."""
     stop = Interrupted(children, problem.num_points)
-    unknown = _tree(problem, stop.children, np.zeros(len(stop.children)))
-    costs = np.asarray(replay(problem, unknown))
-    stop.tree = _tree(problem, stop.children, costs)
+    costs = np.zeros(len(stop.children))
+    stop.tree = tree_of(problem, stop.children, costs)
+    if len(costs):
+        costs = np.asarray(replay(problem, stop.tree))
+        stop.tree = tree_of(problem, stop.children, costs)
     remember(stop.tree, problem)
     return stop
 
@@ -228,7 +235,8 @@ def _compiled(
         children = begun.followed_by(children)
     if begun is None and host is None and not np.isnan(costs).any():
         return children, costs, info
-    return children, _replayed(problem, children), info
+    with leaving(children, m):
+        return children, np.asarray(replay(problem, children)), info
 
 
 def _searched(
@@ -246,7 +254,8 @@ def _searched(
         if name != "matrix" or not drowned(costs, noise):
             return children, costs, AgglomerationInfo(name)
     children, costs, details = by_windows(model, leaves, count)
-    costs = model.found_costs(costs, children, leaves)
+    with leaving(children, count):
+        costs = model.found_costs(costs, children, leaves)
     return children, costs, AgglomerationInfo("windowed", windowed=details)
 
 
@@ -274,11 +283,6 @@ def _settled(host: HostModel, leaves: PyTree, children: np.ndarray) -> PyTree:
     return settled_costs(host, nodes_along(host, leaves, children), children)[0]
 
 
-def _replayed(problem: Problem, children: np.ndarray) -> np.ndarray:
-    """Costs of a tree that was found by more than costs."""
-    return np.asarray(replay(problem, children))
-
-
 def _on_host(
     host: HostModel,
     problem: Problem,
@@ -294,14 +298,15 @@ def _on_host(
         states, labels = rows_of(nodes, begun.roots), np.arange(len(begun.roots))
     details = None
     if name == "recompute":
-        children, nodes = exhaustive(host, states)
+        children, nodes = exhaustive(host, states, report)
     else:
         children, nodes, details = bounded(host, states, labels, report)
-    if begun is not None:
-        children = begun.followed_by(children)
-        nodes = nodes_along(host, leaves, children)
     info = AgglomerationInfo(name, bounded=details)
-    return children, settled_costs(host, nodes, children)[1], info
+    merges = children if begun is None else begun.followed_by(children)
+    with leaving(merges, problem.num_points):
+        if begun is not None:
+            nodes = nodes_along(host, leaves, merges)
+        return merges, settled_costs(host, nodes, merges)[1], info
 
 
 def _engine_for(mesh: Mesh | None, engine: str) -> str:
@@ -341,5 +346,6 @@ def check_room(name: str, problem: Problem, host: HostModel | None) -> None:
 
 
 def ward_scale_of(problem: Problem):
+    """The variance that Ward heights go by; None but for spherical Gaussians."""
     scale = problem.family.ward_scale
     return None if scale is None else float_array(scale)

@@ -97,12 +97,12 @@ def search_in_parts(
             children, made = np.asarray(found.children), stop
             if report is not None:
                 report(made)
+        costs = np.asarray(_costs(model, leaves, children, np.int32(num_points)))
+        noise = float(_noise(model, leaves))
     except KeyboardInterrupt as stopped:
         raise Interrupted(children[:made], num_points) from stopped
-    costs = _costs(model, leaves, children, np.int32(num_points))
     # The arrays are as long as the size class; rows past the last merge mean nothing.
-    noise = float(_noise(model, leaves))
-    return children[:last], np.asarray(costs)[:last], noise
+    return children[:last], costs[:last], noise
 
 
 @functools.partial(jax.jit, static_argnames="engine")

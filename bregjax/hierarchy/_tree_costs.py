@@ -118,6 +118,7 @@ def children_of(
     tree: Dendrogram | DataLike,
     num_points: int,
     *,
+    name: str = "tree",
     whole_for: str | None = None,
     remedy: str = "",
 ) -> Array | np.ndarray:
@@ -128,6 +129,7 @@ def children_of(
     Args:
         tree: A dendrogram or children.
         num_points: m.
+        name: What the argument is called.
         whole_for: The function that takes no forests, if it takes none.
         remedy: What to do with one, a sentence.
 
@@ -142,7 +144,7 @@ def children_of(
     is_forest = num_trees > 1
     if is_forest and whole_for is not None:
         raise ValueError(
-            f"`{whole_for}` takes one tree; `tree` is a forest of {num_trees} "
+            f"`{whole_for}` takes one tree; `{name}` is a forest of {num_trees} "
             f"trees over {num_points} leaves. {remedy}"
         )
     if not is_forest and np.shape(children) != (num_points - 1, 2):
@@ -151,7 +153,7 @@ def children_of(
             (num_points,): " These look like labels, which are no tree.",
         }.get(np.shape(children), "")
         raise ValueError(
-            f"`tree` must have {num_points - 1} merges for the {num_points} rows of "
+            f"`{name}` must have {num_points - 1} merges for the {num_points} rows of "
             f"the problem; got children of shape {np.shape(children)}.{hint}"
         )
     if not is_concrete(children):
@@ -159,10 +161,10 @@ def children_of(
     given = np.asarray(children)
     children = given.astype(np.int32)
     if not np.array_equal(given, children):
-        raise ValueError(f"`tree` must have whole numbers of nodes; got {given}.")
+        raise ValueError(f"`{name}` must have whole numbers of nodes; got {given}.")
     fault = problem_with(children, num_points)
     if fault:
-        raise ValueError(f"`tree` must hold the merges of a tree; {fault}.")
+        raise ValueError(f"`{name}` must hold the merges of a tree; {fault}.")
     return children
 
 

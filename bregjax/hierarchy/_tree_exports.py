@@ -9,7 +9,7 @@ import numpy as np
 from bregjax.hierarchy import _export
 from bregjax.hierarchy._newick import newick
 from bregjax.hierarchy._table import graph_of, node_table
-from bregjax.hierarchy._tree_nodes import Heights, TreeNodes
+from bregjax.hierarchy._tree_nodes import Heights, TreeNodes, finite_heights
 
 __all__ = ["TreeExports"]
 
@@ -39,7 +39,8 @@ class TreeExports(TreeNodes):
             leaves (not their weight).
 
         Raises:
-            ValueError: If it is a forest, which SciPy has no matrix for.
+            ValueError: If it is a forest, which SciPy has no matrix for, or a height is
+                not finite.
 
         Examples:
             >>> import bregjax as bj
@@ -55,7 +56,8 @@ class TreeExports(TreeNodes):
                 f"one of {self.num_trees} trees over {self.num_leaves} leaves. Join "
                 "their roots first: tree.joined(cost=…).linkage()."
             )
-        return _export.linkage_matrix(children, np.asarray(self.heights(heights)))
+        tops = finite_heights(self, heights, "`linkage`")
+        return _export.linkage_matrix(children, tops)
 
     def to_newick(
         self,
@@ -78,7 +80,7 @@ class TreeExports(TreeNodes):
             heights: As in `heights`.
 
         Raises:
-            ValueError: If the number of names is not m.
+            ValueError: If the number of names is not m, or a height is not finite.
 
         Examples:
             >>> import bregjax as bj
@@ -88,7 +90,7 @@ class TreeExports(TreeNodes):
         """
         children, _ = self._concrete()
         names = self._checked(names)
-        tops = np.asarray(self.heights(heights))
+        tops = finite_heights(self, heights, "`to_newick`")
         return newick(children, tops, self.num_leaves, names)
 
     def to_table(
@@ -150,7 +152,7 @@ class TreeExports(TreeNodes):
 
         Raises:
             ImportError: If networkx isn't installed.
-            ValueError: If the number of names is not m.
+            ValueError: If the number of names is not m, or a height is not finite.
 
         Examples:
             >>> import bregjax as bj
@@ -159,6 +161,7 @@ class TreeExports(TreeNodes):
             >>> print(sorted(graph.edges), graph.nodes[4]["cost"])
             [(3, 0), (3, 2), (4, 1), (4, 3)] 4.0
         """
+        finite_heights(self, heights, "`to_networkx`")
         return graph_of(self.to_table(names, heights=heights))
 
     def _checked(

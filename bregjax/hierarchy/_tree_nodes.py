@@ -3,13 +3,14 @@
 import operator
 from typing import Any, Literal, SupportsIndex, get_args
 
+import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import check_count, is_concrete
 from bregjax._typing import Array
 from bregjax.hierarchy import _walk
 
-__all__ = ["Heights", "TreeNodes"]
+__all__ = ["Heights", "TreeNodes", "finite_heights"]
 
 Heights = Literal["cost", "monotone", "ward", "merge_index"]
 """What a drawing or an export shows as the height of a merge."""
@@ -162,17 +163,38 @@ class TreeNodes:
         return _walk.joining_heights(children, np.asarray(self.heights(heights)), m)
 
     def _arrays(self) -> tuple[Any, Any]:
-        """The children and costs of one tree, as NumPy's unless traced."""
+        """The children and costs of one tree, as NumPy's unless traced; costs float."""
         if self.children.ndim != 2:
             raise ValueError(
                 f"`children` must have shape [m − 1, 2]; got "
                 f"{list(self.children.shape)}. Take one tree at a time, or `jax.vmap`."
             )
-        return (
-            _walk.numpy_unless_traced(self.children),
-            _walk.numpy_unless_traced(self.merge_costs),
-        )
+        costs = _walk.numpy_unless_traced(self.merge_costs)
+        if not jnp.issubdtype(costs.dtype, jnp.floating):
+            costs = costs.astype(float)
+        return _walk.numpy_unless_traced(self.children), costs
 
     def _concrete(self) -> tuple[np.ndarray, np.ndarray]:
         children, costs = self._arrays()
         return np.asarray(children), np.asarray(costs)
+
+
+def finite_heights(tree: TreeNodes, kind: Heights, what: str) -> np.ndarray:
+    """Heights of merges for what knows no infinite ones, float64 `[t]`.
+
+    Args:
+        tree: A tree or forest.
+        kind: As in `TreeNodes.heights`.
+        what: What needs them, the beginning of the message.
+
+    Raises:
+        ValueError: At the first that is not finite, as `Dendrogram.joined` makes them.
+    """
+    heights = np.asarray(tree.heights(kind), np.float64)
+    bad = np.flatnonzero(~np.isfinite(heights))
+    if len(bad):
+        raise ValueError(
+            f"{what} needs finite heights; merge {bad[0]} has {heights[bad[0]]}. Join "
+            "the trees of the forest at a finite cost: forest.joined(cost=…)."
+        )
+    return heights

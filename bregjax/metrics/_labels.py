@@ -135,7 +135,8 @@ def _columns(name: str, labels: Labels) -> tuple[list[Any], bool]:
     """The columns of labels, and whether they are one set alone."""
     if not hasattr(labels, "__array__"):
         return [labels], True
-    array = np.asarray(labels)
+    # Where cells are masked each column is refused, as labels that are one set are.
+    array = np.asanyarray(labels) if np.ma.isMaskedArray(labels) else np.asarray(labels)
     if array.ndim == 1:
         return [labels], True
     if array.ndim != 2:

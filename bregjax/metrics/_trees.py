@@ -132,6 +132,7 @@ def cophenetic_correlation(
     Raises:
         ValueError: If sizes differ, one is a forest, whose leaves may never join, a
             height or distance is not finite, or all are the same.
+        TypeError: If `a` is no tree: children alone have no heights.
 
     Examples:
         >>> z = [[0, 1, 1.0, 2], [2, 3, 3.0, 3]]
@@ -142,6 +143,12 @@ def cophenetic_correlation(
     References:
         Sokal and Rohlf (1962), The comparison of dendrograms by objective methods.
     """
+    if not isinstance(a, Dendrogram):
+        raise TypeError(
+            f"`a` must be a Dendrogram, as children alone have no heights; got "
+            f"{type(a).__name__}. Take `bakers_gamma`, which needs none; distances go "
+            "second."
+        )
     children, m = _children("a", a)
     values, scale = _heights("a", a, children, m, heights)
     if isinstance(b, Dendrogram):
@@ -205,7 +212,10 @@ def _pair_counts(children: np.ndarray, m: int) -> np.ndarray:
 def _heights(
     name: str, tree: Dendrogram, children: np.ndarray, m: int, kind: Heights
 ) -> tuple[np.ndarray, float]:
-    """Heights less their mean over pairs, and the root of the sum of their squares."""
+    """Heights less their mean over pairs, and the root of the sum of their squares.
+
+    In units of the largest, so that no square is 0 or infinite that need not be.
+    """
     if tree.num_trees > 1:
         raise ValueError(
             f"`{name}` must be one tree: in a forest of {tree.num_trees} some leaves "
@@ -214,7 +224,7 @@ def _heights(
     heights = np.asarray(tree.heights(kind), np.float64)
     check_finite(name, heights)
     counts = _pair_counts(children, m)
-    heights = np.append(heights, 0.0)
+    heights = np.append(heights / _largest(heights), 0.0)
     heights -= np.sum(counts * heights) / max(counts.sum(), 1)
     return heights, _scale(name, "heights", heights, counts)
 
@@ -250,7 +260,10 @@ def _of_merges(children: np.ndarray, values: np.ndarray, m: int) -> Values:
 
 
 def _distances(given: Any, m: int) -> tuple[Values, float]:
-    """A function from pairs of leaves to distances less their mean, and their scale."""
+    """A function from pairs of leaves to distances less their mean, and their scale.
+
+    In units of the largest, as heights are.
+    """
     distances = np.asarray(float_array(given, "b"), np.float64)
     if distances.shape != (m * (m - 1) // 2,):
         raise ValueError(
@@ -260,20 +273,24 @@ def _distances(given: Any, m: int) -> tuple[Values, float]:
             "square of distances."
         )
     check_finite("b", distances)
-    mean = float(np.mean(distances)) if len(distances) else 0.0
+    if not len(distances) or np.min(distances) == np.max(distances):
+        raise _no_correlation("b", "distances")
+    largest = _largest(distances)
+    # Some at a time: they are as many as there are pairs.
+    parts = np.array_split(distances, len(distances) // 2**20 + 1)
+    total = math.fsum(float(np.sum(part / largest)) for part in parts)
+    mean = total / len(distances)
+    squares = (float(np.sum((part / largest - mean) ** 2)) for part in parts)
 
     def of_pairs(leaf: int, others: np.ndarray) -> np.ndarray:
-        return distances[_walk.places_of_pairs(leaf, others, m)] - mean
+        return distances[_walk.places_of_pairs(leaf, others, m)] / largest - mean
 
-    if not len(distances) or np.ptp(distances) == 0:
-        raise _no_correlation("b", "distances")
-    return of_pairs, math.sqrt(math.fsum(_squares(distances, mean)))
+    return of_pairs, math.sqrt(math.fsum(squares))
 
 
-def _squares(values: np.ndarray, mean: float) -> list[float]:
-    """Sums of squares of values less their mean, some at a time."""
-    parts = np.array_split(values, len(values) // 2**20 + 1)
-    return [float(np.sum((part - mean) ** 2)) for part in parts]
+def _largest(values: np.ndarray) -> float:
+    """The largest absolute value; 1 if all are 0 or there are none."""
+    return float(max(np.max(values, initial=0), -np.min(values, initial=0))) or 1.0
 
 
 def _correlation(

@@ -73,7 +73,8 @@ class Fitted:
 
         Returns:
             Scalar, in nats; −inf if a row has no likelihood. The densities of a convex
-            function lack a term that is x's alone.
+            function lack a term that is x's alone; with weights of columns
+            (`Product(weights=…)`) they are powers that do not integrate to 1.
 
         Raises:
             ValueError: If `rows` do not fit.

@@ -41,7 +41,7 @@ def starting_labels(
     """
     m = problem.num_points
     if isinstance(init, Dendrogram):
-        children_of(init, m)
+        children_of(init, m, name="init")
         check_same_problem(init, problem)
         count = _needed_count(num_clusters, m, "a tree")
         return np.asarray(init.cut(num_clusters=count)), count

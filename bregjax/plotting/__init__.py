@@ -1,7 +1,8 @@
 """Pictures of trees, clusters and comparisons; needs matplotlib (extra `plot`).
 
-Every function takes the axes to draw on, pyplot's if it is given none, and returns the
-axes that it drew on. Figures are saved by matplotlib: `ax.figure.savefig("tree.pdf")`.
+Every function takes the axes to draw on, makes a new figure if it is given none, and
+returns the axes that it drew on. Figures are saved by matplotlib:
+`ax.figure.savefig("tree.pdf")`.
 """
 
 from bregjax.plotting._comparison import plot_comparison as plot_comparison

@@ -1,5 +1,7 @@
 """What users pass for the leaves of a tree or the rows of a table."""
 
+import re
+from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -7,7 +9,7 @@ import numpy as np
 from bregjax._typing import DataLike
 from bregjax.hierarchy import Dendrogram
 
-__all__ = ["check_length", "labels_and_numbers"]
+__all__ = ["check_length", "distinct", "is_no_cluster", "labels_and_numbers"]
 
 
 def check_length(argument: str, value: Any, count: int, what: str = "leaves") -> None:
@@ -39,5 +41,30 @@ def labels_and_numbers(
         labels = np.asarray(tree.cut(num_clusters=num_clusters))
     if labels is None:
         return None, []
-    numbers, codes = np.unique(np.asarray(labels), return_inverse=True)
-    return codes, list(numbers)
+    numbers, codes = distinct(labels)
+    return codes, numbers
+
+
+def distinct(values: Sequence[Any] | Any) -> tuple[list[Any], np.ndarray]:
+    """The different values in order, and the place there of each; site 2 before 10."""
+    given = np.asarray(values)
+    try:
+        found, codes = np.unique(given, return_inverse=True)
+    except TypeError:  # values that have no order, such as None beside names
+        names = [str(value) for value in given]
+        found, codes = np.unique(names, return_inverse=True)
+    if found.dtype.kind in "biuf":
+        return list(found), codes
+    ranked = sorted(range(len(found)), key=lambda place: _natural(found[place]))
+    return [found[place] for place in ranked], np.argsort(ranked)[codes]
+
+
+def is_no_cluster(label: Any) -> bool:
+    """Whether a label is −1, of rows that belong to no cluster."""
+    return isinstance(label, int | np.integer) and label == -1
+
+
+def _natural(value: Any) -> list[Any]:
+    """What sorts names by the numbers in them."""
+    parts = re.split("([0-9]+)", str(value))
+    return [int(part) if k % 2 else part for k, part in enumerate(parts)]

@@ -1,4 +1,4 @@
-"""Where to draw: the axes that were given, the current ones, or a new figure."""
+"""Where to draw: the axes that were given, or a new figure."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,31 +10,30 @@ from matplotlib.transforms import Bbox, TransformedBbox
 
 __all__ = [
     "axes_in",
-    "axes_or_current",
     "axes_or_new",
     "bare",
     "figure_of",
+    "holder",
     "points_of",
 ]
 
 
-def axes_or_current(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    """The axes that were given, or pyplot's current ones.
-
-    Where pyplot has no figure a new one is made, of that size in inches, whose layout
-    leaves room for names and legends.
-    """
-    if ax is not None:
-        return ax
-    if pyplot.get_fignums():
-        return pyplot.gca()
-    return pyplot.figure(figsize=size, layout="constrained").add_subplot()
-
-
 def axes_or_new(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    """The axes that were given, or those of a new figure, emptied to hold others."""
+    """The axes that were given, or those of a new figure of that size in inches.
+
+    The figure gets a layout that leaves room for names and legends, unless it has one.
+    """
     if ax is None:
-        ax = pyplot.figure(figsize=size, layout="constrained").add_subplot()
+        return pyplot.figure(figsize=size, layout="constrained").add_subplot()
+    figure = figure_of(ax)
+    if figure.get_layout_engine() is None:
+        figure.set_layout_engine("constrained")
+    return ax
+
+
+def holder(ax: Axes | None, size: tuple[float, float]) -> Axes:
+    """The same, emptied to hold other axes."""
+    ax = axes_or_new(ax, size)
     ax.set_axis_off()
     return ax
 

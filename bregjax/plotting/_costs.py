@@ -9,8 +9,10 @@ from matplotlib.ticker import MaxNLocator
 
 from bregjax._checks import check_count
 from bregjax.hierarchy import Dendrogram
-from bregjax.plotting._canvas import axes_or_current, bare
+from bregjax.hierarchy._tree_nodes import finite_heights
+from bregjax.plotting._canvas import axes_or_new, bare
 from bregjax.plotting._colors import GRAY, palette
+from bregjax.plotting._ticks import STEPS, log_ticks, set_log_ticks
 
 __all__ = ["plot_costs"]
 
@@ -34,7 +36,7 @@ def plot_costs(
 
     Args:
         tree: The tree.
-        ax: Where to draw; pyplot's current axes if None.
+        ax: Where to draw; a new figure if None.
         num_clusters: The cut to mark.
         most: How many merges are shown at most.
         log_scale: A logarithmic axis of costs; merges that cost nothing are left out.
@@ -43,7 +45,8 @@ def plot_costs(
         The axes.
 
     Raises:
-        ValueError: If a number is out of range, or the tree has no merge.
+        ValueError: If a number is out of range, a cost is not finite, or the tree
+            has no merge.
 
     Examples:
         >>> tree = Dendrogram.from_linkage([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
@@ -59,10 +62,10 @@ def plot_costs(
         cut = check_count("num_clusters", num_clusters, m, "the leaves")
         count = max(count, min(cut + 2, merges))
     shown = min(count, merges)
-    costs = np.asarray(tree.merge_costs, np.float64)[::-1][:shown]
+    costs = finite_heights(tree, "cost", "A picture of costs")[::-1][:shown]
     before = tree.num_trees + 1 + np.arange(shown)
     inverted = _inverted(tree)[::-1][:shown]
-    ax = axes_or_current(ax, (5.2, 3.2))
+    ax = axes_or_new(ax, (5.2, 3.2))
     blue, _, _, red = palette(4)
     ax.plot(before, costs, color=GRAY, linewidth=0.8, zorder=1)
     kept = before > (np.inf if cut is None else cut)
@@ -82,15 +85,19 @@ def plot_costs(
                 words = "undone by the cut" if filled else "kept"
                 signs.append(Line2D([], [], label=words, **style))
     if inverted.any():
-        words = "cheaper than a merge inside of it"
+        words = "inversion: cheaper than a merge inside of it"
         style = {"marker": "v", "linestyle": "", "color": red}
         signs.append(Line2D([], [], label=words, **style))
     if log_scale:
         ax.set_yscale("log", nonpositive="mask")
+        positive = costs[costs > 0]
+        if len(positive):
+            low, high = 0.7 * positive.min(), 1.3 * positive.max()
+            ax.set_ylim(low, high)
+            set_log_ticks(ax.yaxis, log_ticks(low, high, 4))
     else:
         low, high = min(0.0, costs.min()), costs.max()
         ax.set_ylim(low, high + 0.05 * (high - low) or 1.0)
-    corner: dict[str, Any] = {"bbox_to_anchor": (1.0, 0.93)}
     if cut is not None and cut > tree.num_trees:
         ax.axvline(cut + 0.5, color=GRAY, linewidth=0.8, linestyle=(0, (4, 3)))
         early = cut < 0.6 * before[-1]
@@ -104,14 +111,17 @@ def plot_costs(
             va="top",
             fontsize=_SIZE,
         )
-        if not early:
-            corner = {"bbox_to_anchor": (cut + 0.5, 0.93)}
-            corner["bbox_transform"] = ax.get_xaxis_transform()
     if signs:
         ax.legend(
-            handles=signs, loc="upper right", frameon=False, fontsize=_SIZE, **corner
+            handles=signs,
+            loc="upper right",
+            bbox_to_anchor=(1.0, 0.93),
+            facecolor="white",
+            edgecolor="none",
+            framealpha=0.9,
+            fontsize=_SIZE,
         )
-    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=[1, 2, 5, 10]))
+    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=STEPS))
     ax.set_xlim(before[0] - 0.6, max(before[-1], 2) + 0.6)
     ax.set(xlabel="clusters before the merge", ylabel="merge cost (nats)")
     bare(ax, ["left", "bottom"])

@@ -6,8 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from bregjax.plotting._canvas import axes_in, axes_or_new, bare
+from bregjax.plotting._canvas import axes_in, bare, holder
 from bregjax.plotting._colors import GRAY, palette
+from bregjax.plotting._ticks import STEPS
 
 __all__ = ["plot_num_clusters"]
 
@@ -15,10 +16,10 @@ __all__ = ["plot_num_clusters"]
 _PANELS = {
     "bic": ("BIC", "smaller is better"),
     "icl": ("ICL", "smaller is better"),
-    "held_out": ("held-out\n(nats)", "larger is better"),
+    "held_out": ("held-out log-\nlikelihood (nats)", "larger is better"),
     "costs": ("merge cost\n(nats)", ""),
 }
-_WORDS = {"bic": "BIC", "icl": "ICL", "held_out": "held-out likelihood"}
+_WORDS = {"bic": "BIC", "icl": "ICL", "held_out": "held-out log-likelihood"}
 _SIZE = 8.5
 
 
@@ -70,7 +71,7 @@ def plot_num_clusters(found: Any, ax: Axes | None = None) -> list[Axes]:
         raise ValueError("`found` must have values of a criterion; all are None.")
     numbers = np.asarray(found.numbers)
     count, gap = len(shown), 14.0
-    whole = axes_or_new(ax, (4.8, 0.8 + 1.15 * count))
+    whole = holder(ax, (4.8, 0.8 + 1.15 * count))
     panels = []
     blue = palette(1)[0]
     for rank, (name, values) in enumerate(shown.items()):
@@ -102,10 +103,8 @@ def plot_num_clusters(found: Any, ax: Axes | None = None) -> list[Axes]:
             fontsize=7.5,
             color=GRAY,
         )
-        panel.yaxis.set_major_locator(MaxNLocator(4))
-        panel.xaxis.set_major_locator(
-            MaxNLocator(10, integer=True, steps=[1, 2, 5, 10])
-        )
+        panel.yaxis.set_major_locator(MaxNLocator(4, steps=STEPS))
+        panel.xaxis.set_major_locator(MaxNLocator(10, integer=True, steps=STEPS))
         panel.tick_params(labelsize=_SIZE, labelbottom=rank == count - 1)
         panel.margins(y=0.16)
         edge = 0.03 * (numbers[-1] - numbers[0]) + 0.2

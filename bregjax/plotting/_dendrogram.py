@@ -12,20 +12,27 @@ from bregjax._checks import check_count
 from bregjax._typing import DataLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
-from bregjax.plotting._arguments import check_length, labels_and_numbers
+from bregjax.hierarchy._tree_nodes import finite_heights
+from bregjax.plotting._arguments import check_length, distinct, labels_and_numbers
 from bregjax.plotting._brackets import Brackets, clusters_of_nodes, cut_level, top_of
-from bregjax.plotting._canvas import axes_or_current
-from bregjax.plotting._colors import GRAY, Colors, colors_of
+from bregjax.plotting._canvas import axes_or_new
+from bregjax.plotting._colors import (
+    GRAY,
+    Colors,
+    colors_of,
+    colors_of_clusters,
+    strokes_of,
+)
 from bregjax.plotting._frame import Orientation, Scale, TreeFrame
 from bregjax.plotting._strips import (
     STRIP,
     add_legend,
-    classes_and_codes,
     draw_strip,
+    head_of,
     legend_width,
 )
 from bregjax.plotting._support import draw_support
-from bregjax.plotting._text import font_size, shortened
+from bregjax.plotting._text import font_size, shortened_all, width_of
 
 __all__ = ["draw_tree", "plot_dendrogram"]
 
@@ -55,12 +62,13 @@ def plot_dendrogram(
 
     Args:
         tree: The tree.
-        ax: Where to draw; pyplot's current axes if None. In a figure of your own,
-            `layout="constrained"` makes room for long names and legends.
+        ax: Where to draw; a new figure if None. A figure of your own without a
+            layout gets matplotlib's "constrained" one, with room for names.
         num_clusters: Draw the clusters of this cut in colors of their own, numbered as
             `tree.cut` numbers them, and the cut as a dashed line; where merges invert,
             so that no height parts them, as a dash across each branch that is cut.
-        labels: The same for any flat clusters, `[m]`, without a line.
+        labels: The same for any flat clusters, `[m]`, without a line; rows of −1, as
+            of `tree.cut(min_size=…)`, are gray.
         max_leaves: Draw the last merges alone, as many as give so many ends. A subtree
             that is collapsed is a triangle as high as its merge, with its number of
             leaves in brackets.
@@ -79,7 +87,8 @@ def plot_dendrogram(
         scale: The axis of heights: "root", on which costs are as far apart as their
             square roots, so that small merges show beside large ones (Ward's distances
             are square roots of costs); "linear"; or "log", on which lower ones than
-            1e-6 of the greatest are drawn at that. Of costs "root" if None, of other
+            1e-6 of the greatest are drawn at that, and what costs nothing below it at
+            a tick 0. Of costs "root" if None, of other
             heights "linear". Ticks are nats on any.
         orientation: The side of the root: "top", "bottom", "left" or "right".
         cluster_colors: Colors of the clusters, a list or the name of a matplotlib color
@@ -92,7 +101,8 @@ def plot_dendrogram(
 
     Raises:
         ValueError: If `classes`, `names`, `labels` or `support` have another length
-            than there are leaves or merges, or a number is out of range.
+            than there are leaves or merges, a number is out of range, or a height is
+            not finite.
 
     Examples:
         >>> from matplotlib.figure import Figure
@@ -110,14 +120,18 @@ def plot_dendrogram(
         ends = min(m, most)
     check_length("names", names, m)
     check_length("classes", classes, m)
-    kinds, codes = ([], None) if classes is None else classes_and_codes(classes)
-    size = float(np.clip(0.12 * ends, 6.4, 8.0)) + legend_width(kinds) / 72, 3.6
+    kinds, codes = ([], None) if classes is None else distinct(classes)
+    # With names every leaf has room for letters, up to a width that pages have.
+    most_long = 8.0 if names is None else 14.0
+    beside = 0.0 if names is None else width_of(shortened_all(names), 8.5) / 72
+    size = float(np.clip(0.12 * ends, 6.4, most_long)) + legend_width(kinds) / 72
+    size = size, 3.6 + beside
     if orientation not in ("top", "bottom"):
-        size = 4.8, float(np.clip(0.12 * ends, 3.6, 10.0))
-    frame = TreeFrame.of(axes_or_current(ax, size), orientation)
+        size = 4.8 + beside, float(np.clip(0.12 * ends, 3.6, most_long + 2))
+    frame = TreeFrame.of(axes_or_new(ax, size), orientation)
     check_length("support", support, tree.num_merges, "merges")
     found, numbers = labels_and_numbers(tree, num_clusters, labels)
-    colors = colors_of(cluster_colors, len(numbers), "cluster_colors")
+    colors = colors_of_clusters(cluster_colors, numbers)
     brackets = draw_tree(
         frame,
         tree,
@@ -125,18 +139,35 @@ def plot_dendrogram(
         scale=scale,
         max_leaves=most,
         codes=found,
-        colors=colors,
+        colors=strokes_of(colors, cluster_colors),
         num_clusters=num_clusters,
     )
     end_of = _ends(tree, brackets)
     strips = 0
     if len(numbers) > 1 and found is not None:
         words = [str(number) for number in numbers]
-        draw_strip(frame, brackets, end_of, found, colors, number=0, words=words)
+        draw_strip(
+            frame,
+            brackets,
+            end_of,
+            found,
+            colors,
+            number=0,
+            words=words,
+            head="cluster",
+        )
         strips = 1
     if codes is not None:
         paints = colors_of(class_colors, len(kinds), "class_colors", muted=True)
-        draw_strip(frame, brackets, end_of, codes, paints, number=strips)
+        draw_strip(
+            frame,
+            brackets,
+            end_of,
+            codes,
+            paints,
+            number=strips,
+            head=head_of(kinds, class_name),
+        )
         strips += 1
         add_legend(frame, kinds, paints, class_name)
     _name(frame, brackets, names, m, 3 + strips * STRIP)
@@ -159,26 +190,40 @@ def draw_tree(
     num_clusters: SupportsIndex | None = None,
 ) -> Brackets:
     """Draw the lines of a tree, its axis of heights, and its cut."""
-    tops = np.asarray(tree.heights(heights), dtype=np.float64)
+    tops = finite_heights(tree, heights, "A picture of a tree")
     if scale is None:
         scale = "root" if heights in ("cost", "monotone") else "linear"
     tops, bottom = frame.set_heights(tops, scale)
     brackets = top_of(tree, tops, bottom, max_leaves)
     frame.set_ends(brackets.num_ends)
-    frame.clear_sides(_height_label(tree, heights))
+    frame.clear_sides(_height_label(tree, heights, scale))
     room = frame.length / brackets.num_ends
-    paint = _node_colors(tree, brackets, codes, colors)
     paint = _node_colors(tree, brackets, codes, colors)
     corners = brackets.corners()
     # Wide brackets are bold, narrow ones fine: thousands of leaves are no black bar.
     wide = (corners[:, 2, 0] - corners[:, 0, 0]) * room
+    widths = np.clip(0.12 * wide, np.clip(0.25 * room, 0.15, 0.35), 1.0)
     frame.ax.add_collection(
         LineCollection(
             list(frame.turned(corners)),
             colors=paint[brackets.num_ends :],
-            linewidths=np.clip(0.12 * wide, 0.35, 1.0),
+            linewidths=widths,
             capstyle="projecting",
             gid="branches",
+        )
+    )
+    # A leg that stands on a cluster, below a merge of several, has the cluster's color.
+    merge, side = np.nonzero(
+        (paint[brackets.children] != paint[brackets.num_ends :, None]).any(axis=2)
+    )
+    legs = corners[:, [[0, 1], [3, 2]]][merge, side]
+    frame.ax.add_collection(
+        LineCollection(
+            list(frame.turned(legs)),
+            colors=paint[brackets.children[merge, side]],
+            linewidths=widths[merge],
+            capstyle="projecting",
+            gid="stems",
         )
     )
     places, triangles = brackets.triangles()
@@ -199,13 +244,14 @@ def draw_tree(
     return brackets
 
 
-def _height_label(tree: Dendrogram, heights: Heights) -> str:
-    if heights == "ward":
-        return "Ward height"
-    if heights == "merge_index":
-        return "merge"
+def _height_label(tree: Dendrogram, heights: Heights, scale: Scale) -> str:
+    root = "√ scale" if scale == "root" else ""
+    if heights in ("ward", "merge_index"):
+        words = "Ward height" if heights == "ward" else "merge"
+        return f"{words} ({root})" if root else words
     inverted = heights == "monotone" and tree.num_inversions(rtol=1e-9) > 0
-    return "largest cost so far (nats)" if inverted else "merge cost (nats)"
+    words = "largest cost so far" if inverted else "merge cost"
+    return f"{words} (nats, {root})" if root else f"{words} (nats)"
 
 
 def _node_colors(
@@ -268,11 +314,12 @@ def _name(
     if size is not None:
         known = list(range(m) if names is None else names)
         shown = [
-            shortened(known[int(brackets.nodes[end])])
+            known[int(brackets.nodes[end])]
             if brackets.sizes[end] == 1
             else f"({brackets.sizes[end]:,})"
             for end in brackets.order
         ]
+        shown = shortened_all(shown)
         frame.name_leaves(shown, size, pad)
     if not brackets.is_whole:
         subtrees = "subtree" if brackets.num_ends == 1 else "subtrees"

@@ -7,6 +7,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import MaxNLocator
 
 from bregjax._evaluation import working
 from bregjax._problem import Problem
@@ -19,17 +21,19 @@ from bregjax.families import (
 )
 from bregjax.partition import HardClustering, SoftClustering
 from bregjax.partition._points import checked_on_host, points_of
-from bregjax.plotting._arguments import check_length
-from bregjax.plotting._canvas import axes_or_current, bare
-from bregjax.plotting._colors import Colors, colors_of
-from bregjax.plotting._text import escaped, shortened
+from bregjax.plotting._arguments import check_length, distinct, is_no_cluster
+from bregjax.plotting._canvas import axes_or_new, bare
+from bregjax.plotting._colors import Colors, colors_of_clusters, strokes_of
+from bregjax.plotting._text import escaped, shortened, shortened_all
+from bregjax.plotting._ticks import STEPS
+from bregjax.smoothing._maps import Blur
 
 __all__ = ["plot_ellipses"]
 
 _GAUSSIANS = (Gaussian, DiagonalGaussian, IsotropicGaussian, SphericalGaussian)
 _MARKS = "os^DvPXd<>p*"
 _STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1, 2)))
-_MOST_LEGEND = 20
+_MOST_LEGEND, _MOST_UNNUMBERED, _MOST_LETTERS = 20, 8, 4
 _SIZE = 8.5
 _TURN = np.linspace(0, 2 * np.pi, 101)[:-1]
 
@@ -47,14 +51,17 @@ def plot_ellipses(
     """Draw rows in two columns, and the Gaussian of each cluster as ellipses.
 
     An ellipse of coverage 0.9 holds 90 % of its Gaussian in these two columns. The
-    Gaussians are those of the family: smoothing is part of them. Each cluster has a
-    color and a mark of its own; of a mixture a row has those of its likeliest cluster.
+    Gaussians are those of the family, less the blur that each row has, which would
+    cover small clusters; of other smoothing the legend says that it is part of them.
+    Each cluster has a color and a mark of its own, and where there are more than
+    eight its number at its mean, if it is short; of a mixture a row has those of its
+    likeliest cluster. Rows of label −1 are gray, without ellipses.
 
     Args:
         clusters: A mixture of `soft_clustering`, what `hard_clustering` gives, or a
             problem, with the labels of its rows.
         labels: The cluster of each row of a problem, `[m]`, as `tree.cut` gives them.
-        ax: Where to draw; pyplot's current axes if None.
+        ax: Where to draw; a new figure if None.
         columns: Names of two columns (or numbers, where there are no names); the first
             two if None.
         coverage: What share of each Gaussian ellipses hold, at most four numbers
@@ -75,30 +82,38 @@ def plot_ellipses(
         >>> problem = bj.Problem([[0, 1], [1, 0], [7, 9], [9, 8]], family="gaussian")
         >>> labels = bj.agglomerate(problem).cut(num_clusters=2)
         >>> plot_ellipses(problem, labels).get_legend().get_texts()[-1].get_text()
-        '90% of a cluster'
+        '90% of its Gaussian'
     """
     problem, numbers, codes, states = _clusters_of(clusters, labels)
+    smoothed = "" if _blur(problem) is not None else ", smoothing included"
     places, levels = _places(problem, columns), _levels(coverage)
-    colors = colors_of(cluster_colors, len(numbers), "cluster_colors")
-    ax = axes_or_current(ax, (5.2, 4.2))
+    colors = strokes_of(colors_of_clusters(cluster_colors, numbers), cluster_colors)
+    ax = axes_or_new(ax, (5.2, 4.2))
     rows = np.asarray(problem.x)[:, places]
     handles = _draw_rows(ax, rows, numbers, codes, colors)
-    gaussians = list(zip(*_moments(problem.family, states, places), strict=True))
+    inside = [not is_no_cluster(number) for number in numbers]
+    means, covariances = (part[inside] for part in _moments(problem, states, places))
+    gaussians = list(zip(means, covariances, strict=True))
     for style, level in zip(_STYLES, levels, strict=False):
         radius = float(np.sqrt(-2 * np.log1p(-level)))
         outlines = PolyCollection(
             [_ellipse(mean, covariance, radius) for mean, covariance in gaussians],
             facecolors="none",
-            edgecolors=colors,
+            edgecolors=colors[inside],
             linewidths=1.4,
             linestyles=[style],
             gid="ellipses",
         )
-        ax.add_collection(outlines)
+        ax.add_collection(outlines, autolim=False)
         line: dict[str, Any] = {"color": "black", "linewidth": 1.2, "linestyle": style}
-        words = f"{100 * level:.4g}% of a cluster"
+        words = f"{100 * level:.4g}% of its Gaussian{smoothed}"
         handles.append(Line2D([], [], label=words, **line))
-    ax.margins(0.04)
+    words = [str(number) for number in np.array(numbers)[inside]]
+    if len(numbers) > _MOST_UNNUMBERED and max(map(len, words)) <= _MOST_LETTERS:
+        _write_numbers(ax, words, means)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(6, steps=STEPS))
+    ax.margins(0.08)
     ax.autoscale_view()
     for set_label, place in ((ax.set_xlabel, places[0]), (ax.set_ylabel, places[1])):
         name = problem.columns[place]
@@ -109,7 +124,7 @@ def plot_ellipses(
     few = len(numbers) <= _MOST_LEGEND
     ax.legend(
         handles=handles if few else handles[len(numbers) :],
-        title="cluster (rows)" if few else None,
+        title="cluster (rows)" if few else f"{len(numbers)} clusters",
         loc="upper left",
         bbox_to_anchor=(1.0, 1.0),
         frameon=False,
@@ -147,8 +162,8 @@ def _clusters_of(
         numbers = list(range(clusters.num_clusters))
         return problem, numbers, np.asarray(clusters.labels), clusters.states
     check_length("labels", labels, problem.num_points, "rows")
-    found, codes = np.unique(np.asarray(labels), return_inverse=True)
-    return problem, list(found), codes, _states(problem, codes)
+    found, codes = distinct(labels)
+    return problem, found, codes, _states(problem, codes)
 
 
 def _draw_rows(
@@ -160,7 +175,7 @@ def _draw_rows(
 ) -> list[Line2D]:
     """Draw rows in the colors and with the marks of their clusters; a sign for each."""
     size, signs = float(np.clip(70 / np.sqrt(len(rows)), 1.8, 5.5)), []
-    for code, number in enumerate(numbers):
+    for code, name in enumerate(shortened_all(numbers, 20)):
         style: dict[str, Any] = {
             "marker": _MARKS[code % len(_MARKS)],
             "linestyle": "",
@@ -170,10 +185,28 @@ def _draw_rows(
         }
         x, y = rows[codes == code].T
         ax.plot(x, y, alpha=0.65, **style)
-        name = escaped(f"{shortened(number, 20)} ({len(x):,})")
+        words = escaped(f"{name} ({len(x):,})")
         style["markersize"] = 5
-        signs.append(Line2D([], [], label=name, **style))
+        signs.append(Line2D([], [], label=words, **style))
     return signs
+
+
+def _write_numbers(ax: Axes, words: list[str], means: np.ndarray) -> None:
+    """Write what clusters are called at their means, with a white halo."""
+    halo = [withStroke(linewidth=2.5, foreground="white")]
+    for text, (x, y) in zip(words, means.tolist(), strict=True):
+        ax.text(
+            x,
+            y,
+            text,
+            fontsize=_SIZE,
+            ha="center",
+            va="center",
+            path_effects=halo,
+            parse_math=False,
+            clip_on=True,
+            gid="number",
+        )
 
 
 def _places(problem: Problem, columns: tuple[Hashable, Hashable] | None) -> list[int]:
@@ -212,9 +245,10 @@ def _states(problem: Problem, codes: np.ndarray) -> Any:
 
 
 def _moments(
-    family: Any, states: Any, places: list[int]
+    problem: Problem, states: Any, places: list[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means `[k, 2]` and covariances `[k, 2, 2]` in two columns."""
+    """Means `[k, 2]` and covariances `[k, 2, 2]` in two columns, blur taken away."""
+    family, blur = problem.family, _blur(problem)
     if isinstance(family, SphericalGaussian):
         means = np.asarray(states.mean)[:, places]
         return means, np.tile(
@@ -222,12 +256,26 @@ def _moments(
         )
     moments = states.moments
     means = np.asarray(moments.mean)[:, places]
-    covariance = np.asarray(moments.covariance)
+    covariance = np.asarray(moments.covariance, np.float64)
+    blur = np.zeros((problem.x.shape[1],) * 2) if blur is None else blur
     if moments.form == "full":
-        return means, covariance[:, places][:, :, places]
+        return means, (covariance - blur)[:, places][:, :, places]
     if moments.form == "diagonal":
-        return means, covariance[:, places][:, :, None] * np.eye(2)
-    return means, covariance[:, None, None] * np.eye(2)
+        alone = np.maximum(covariance - np.diag(blur), 0)
+        return means, alone[:, places][:, :, None] * np.eye(2)
+    alone = np.maximum(covariance - np.trace(blur) / len(blur), 0)
+    return means, alone[:, None, None] * np.eye(2)
+
+
+def _blur(problem: Problem) -> np.ndarray | None:
+    """The covariance that smoothing gives each row, `[d, d]`; None if it does more."""
+    d = problem.x.shape[1]
+    if problem.smoothing is None:
+        return np.zeros((d, d))
+    if not isinstance(problem.smoothing, Blur):
+        return None
+    width = np.asarray(problem.smoothing.bandwidth, np.float64)
+    return width @ width.T if width.ndim == 2 else np.eye(d) * width**2
 
 
 def _ellipse(mean: np.ndarray, covariance: np.ndarray, radius: float) -> np.ndarray:

@@ -17,6 +17,8 @@ from matplotlib.transforms import (
 )
 
 from bregjax.plotting._canvas import bare, figure_of, points_of
+from bregjax.plotting._text import width_of
+from bregjax.plotting._ticks import STEPS, log_ticks, number, root_ticks, set_log_ticks
 
 __all__ = ["Orientation", "Scale", "TreeFrame"]
 
@@ -94,23 +96,27 @@ class TreeFrame:
         low, high = 0.0, 1.04 * greatest or 1
         if scale == "log" and greatest > 0:
             floor = max(tops[tops > 0].min(), 1e-6 * greatest)
-            tops, low, high = np.maximum(tops, floor), 0.7 * floor, 1.3 * greatest
+            # What costs nothing is as far below what costs something as half a decade.
+            zero = None if tops.min() > 0 else floor / np.sqrt(10)
+            tops = np.where(tops > 0, np.maximum(tops, floor), zero or floor)
+            low, high = 0.7 * (zero or floor), 1.3 * greatest
             self._set_scale("log")
+            set_log_ticks(self.height_axis, log_ticks(floor, high, ticks), zero)
         elif scale == "root":
             tops = np.maximum(tops, 0)
             self._set_scale("function", functions=(_root, np.square))
             self.height_axis.set_major_locator(
-                FixedLocator(_root_ticks(greatest, ticks))
+                FixedLocator(root_ticks(greatest, ticks))
             )
         if scale != "log":
-            self.height_axis.set_major_formatter(FuncFormatter(_number))
+            self.height_axis.set_major_formatter(FuncFormatter(number))
         up = (low, high) if self.root in ("top", "right") else (high, low)
         if self.is_upright:
             self.ax.set_ylim(up)
         else:
             self.ax.set_xlim(up)
         if scale == "linear":
-            self.height_axis.set_major_locator(MaxNLocator(ticks + 1))
+            self.height_axis.set_major_locator(MaxNLocator(ticks + 1, steps=STEPS))
         return tops, low
 
     def _set_scale(self, name: str, **options: Any) -> None:
@@ -135,13 +141,18 @@ class TreeFrame:
         self.leaf_axis.set_ticks([])
         self.height_axis.set_label_text(height_label)
 
+    def narrow(self, size: float) -> None:
+        """Write the name of heights in smaller letters, its units on a second line."""
+        label = self.height_axis.label
+        label.set(text=label.get_text().replace(" (", "\n(", 1), size=size)
+
     def name_leaves(self, names: list[str], size: float, pad: float) -> None:
         """Write names at the leaves, along their branches unless all are short."""
         side = {"top": "bottom", "bottom": "top", "left": "right", "right": "left"}
         self.leaf_axis.set_ticks_position(side[self.root])
         self.leaf_axis.set_ticks(np.arange(len(names)), names, parse_math=False)
-        widest = max(map(len, names), default=0) * 0.7 * size
-        turned = self.is_upright and widest > self.length / max(len(names), 1)
+        room = self.length / max(len(names), 1)
+        turned = self.is_upright and width_of(names, size) > 0.75 * room
         self.leaf_axis.set_tick_params(
             length=0, pad=pad, labelsize=size, rotation=90 if turned else 0
         )
@@ -172,16 +183,3 @@ class TreeFrame:
 def _root(values: Any) -> Any:
     """Square roots, of what is below 0 as of 0: matplotlib asks for margins there."""
     return np.sqrt(np.maximum(values, 0))
-
-
-def _root_ticks(greatest: float, count: int) -> list[float]:
-    """Round numbers, about evenly apart on an axis of square roots."""
-    if not greatest > 0:
-        return [0.0]
-    numbers = greatest * (np.arange(count + 1) / (1.07 * count)) ** 2
-    return sorted({float(f"{number:.1g}") for number in numbers})
-
-
-def _number(value: float, _: Any) -> str:
-    """A tick in full, with commas between thousands, unless it is very long."""
-    return f"{value:,.10g}" if value == 0 or 1e-4 <= abs(value) < 1e7 else f"{value:g}"

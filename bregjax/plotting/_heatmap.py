@@ -13,28 +13,38 @@ from bregjax._problem import Problem
 from bregjax._typing import DataLike, TableLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
-from bregjax.plotting._arguments import check_length, labels_and_numbers
-from bregjax.plotting._canvas import axes_in, axes_or_new, bare, figure_of, points_of
-from bregjax.plotting._colors import Colors, colors_of
+from bregjax.plotting._arguments import check_length, distinct, labels_and_numbers
+from bregjax.plotting._canvas import axes_in, bare, figure_of, holder, points_of
+from bregjax.plotting._colors import Colors, colors_of, colors_of_clusters, strokes_of
 from bregjax.plotting._dendrogram import draw_tree
 from bregjax.plotting._frame import Scale, TreeFrame
 from bregjax.plotting._strips import (
     STRIP,
     class_patches,
-    classes_and_codes,
     draw_strip,
+    head_of,
     legend_width,
 )
 from bregjax.plotting._tables import Numbers, numbers_of
-from bregjax.plotting._text import font_size, shortened, width_of
+from bregjax.plotting._text import font_size, shortened, shortened_all, width_of
 
 __all__ = ["HeatmapAxes", "plot_heatmap"]
 
 _TREE, _COLUMN_TREE = 0.18, 0.14
-_MISSING = "0.72"
+_MISSING = "0.55"
+_AS_IT_IS = "cell"
+# What a color bar extends to, by whether cells are below and above it.
+_EXTEND = {
+    (False, False): "neither",
+    (True, False): "min",
+    (False, True): "max",
+    (True, True): "both",
+}
 # Standard deviations beyond which all cells have one color.
 _MOST_DEVIATIONS = 3.0
 _MOST_SHARP = 600
+# Rows whose names fit the highest new figure.
+_MOST_NAMES = 90
 # Points: the least height of a color bar, which its name fits.
 _BAR = 100.0
 _SIZE = 8.5
@@ -46,7 +56,7 @@ class HeatmapAxes(NamedTuple):
     Attributes:
         heatmap: The table.
         tree: The tree of the rows, at its left.
-        color_bar: What the colors mean.
+        color_bar: What the colors mean; of a table of 0 and 1 alone two patches.
         column_tree: The tree of the columns, above it, or None.
 
     Examples:
@@ -134,31 +144,48 @@ def plot_heatmap(
     check_length("classes", classes, m, "rows")
     codes, numbers = labels_and_numbers(tree, num_clusters, labels)
     strips = (len(numbers) > 1) + (classes is not None)
-    kinds, kind_codes = ([], None) if classes is None else classes_and_codes(classes)
-    whole = axes_or_new(ax, _size_of(table, names, kinds))
+    kinds, kind_codes = ([], None) if classes is None else distinct(classes)
+    whole = holder(ax, _size_of(table, names, kinds))
     gap, top = 3 + STRIP * strips, 1.0 if column_tree is None else 1 - _COLUMN_TREE
     left = axes_in(whole, lambda wide, tall: (0, 0, _TREE * wide, top * tall))
     beside = TreeFrame.of(left, "left")
-    colors = colors_of(cluster_colors, len(numbers), "cluster_colors")
+    colors = colors_of_clusters(cluster_colors, numbers)
     brackets = draw_tree(
         beside,
         tree,
         heights=heights,
         scale=scale,
         codes=codes,
-        colors=colors,
+        colors=strokes_of(colors, cluster_colors),
         num_clusters=num_clusters,
     )
-    beside.height_axis.label.set_size(_SIZE)
+    beside.narrow(_SIZE)
     beside.height_axis.set_tick_params(labelsize=7.5)
     order, leaves = brackets.order, np.arange(m)
     if codes is not None and len(numbers) > 1:
         words = [str(number) for number in numbers]
-        draw_strip(beside, brackets, leaves, codes, colors, number=0, words=words)
+        draw_strip(
+            beside,
+            brackets,
+            leaves,
+            codes,
+            colors,
+            number=0,
+            words=words,
+            head="cluster",
+        )
     patches: list[Patch] = []
     if kind_codes is not None:
         paints = colors_of(class_colors, len(kinds), "class_colors", muted=True)
-        draw_strip(beside, brackets, leaves, kind_codes, paints, number=strips - 1)
+        draw_strip(
+            beside,
+            brackets,
+            leaves,
+            kind_codes,
+            paints,
+            number=strips - 1,
+            head=head_of(kinds, class_name),
+        )
         patches = class_patches(kinds, paints)
     heatmap = axes_in(
         whole,
@@ -174,12 +201,13 @@ def plot_heatmap(
             heatmap, lambda wide, tall: (0, tall, wide, tall * _COLUMN_TREE / top)
         )
         over = TreeFrame.of(above, "top")
-        place = draw_tree(over, column_tree).order
-        bare(above)
-        above.set_yticks([])
-        above.set_ylabel("")
+        place = draw_tree(over, column_tree, scale=scale).order
+        over.narrow(_SIZE)
+        above.yaxis.label.set(rotation=0, ha="right", va="center")
+        above.tick_params(labelsize=7.5)
     cells, words, norm, extend = _shown(table, standardize=standardize)
-    paint = colormaps[color_map or ("RdBu_r" if words else "Blues")]
+    standard = words != _AS_IT_IS
+    paint = colormaps[color_map or ("RdBu_r" if standard else "Blues")]
     paint = paint.with_extremes(bad=_MISSING)
     # Where rows are finer than dots their colors are averaged, but never columns'.
     smoothed = m > _MOST_SHARP
@@ -203,18 +231,26 @@ def plot_heatmap(
         return wide + right + 12, tall - height, 9, height
 
     bar = axes_in(heatmap, beside_names)
-    color_bar = figure_of(heatmap).colorbar(image, cax=bar, extend=extend)
-    color_bar.outline.set_visible(False)
-    bar.tick_params(labelsize=7.5, length=2)
-    bar.set_ylabel(words, fontsize=_SIZE)
-    if np.isnan(table.cells).any():
+    known = table.cells[~np.isnan(table.cells)]
+    yes_or_no = not standard and bool(np.isin(known, (0, 1)).all())
+    if yes_or_no:  # there is nothing between to show
+        bar.set_axis_off()
+        for share in (1, 0):
+            patch = {"facecolor": paint(float(share)), "edgecolor": "0.7", "lw": 0.5}
+            patches.append(Patch(label=f"{words} {share}", **patch))
+    else:
+        color_bar = figure_of(heatmap).colorbar(image, cax=bar, extend=extend)
+        color_bar.outline.set_visible(False)
+        bar.tick_params(labelsize=7.5, length=2)
+        bar.set_ylabel(words, fontsize=_SIZE)
+    if len(known) < table.cells.size:
         patches.append(Patch(facecolor=_MISSING, label="missing"))
     if patches:
         bar.legend(
             handles=patches,
             title=class_name if classes is not None else None,
             loc="upper left",
-            bbox_to_anchor=(0.0, -0.1),
+            bbox_to_anchor=(0.0, 1.0 if yes_or_no else -0.1),
             borderaxespad=0,
             frameon=False,
             fontsize=_SIZE,
@@ -233,9 +269,10 @@ def _size_of(
     m, d = table.cells.shape
     right = legend_width(kinds) / 72
     if names is not None:
-        right += width_of([shortened(name) for name in names], _SIZE) / 72
+        right += width_of(shortened_all(names), _SIZE) / 72
     width = np.clip(3.6 + 0.3 * d, 5.4, 9.0) + min(right, 4.0)
-    return float(width), float(np.clip(2.6 + 0.12 * m, 4.2, 6.4))
+    most_tall = 6.4 if names is None or m > _MOST_NAMES else 9.0
+    return float(width), float(np.clip(2.6 + 0.12 * m, 4.2, most_tall))
 
 
 def _check_leaves(argument: str, tree: Dendrogram, count: int, what: str) -> None:
@@ -249,21 +286,19 @@ def _check_leaves(argument: str, tree: Dendrogram, count: int, what: str) -> Non
 def _shown(
     table: Numbers, *, standardize: bool | None
 ) -> tuple[np.ndarray, str, Normalize, str]:
-    """Cells as they are shown, what they are called, their range, and what exceeds it.
-
-    They are called "" where they are shown as they are.
-    """
+    """Cells as they are shown, what they are called, their range, what exceeds it."""
     cells = np.ma.masked_invalid(table.cells)
     if standardize is None:
         standardize = bool(cells.min() < 0 or cells.max() > 1)
     if not standardize:
-        return table.cells, "", Normalize(cells.min(), cells.max()), "neither"
+        return table.cells, _AS_IT_IS, Normalize(cells.min(), cells.max()), "neither"
     spread = np.ma.filled(cells.std(axis=0), 0)
     centered = np.ma.filled(cells - cells.mean(axis=0), np.nan)
     scaled = centered / np.where(spread > 0, spread, 1)
-    most = float(np.nanmax(np.abs(scaled), initial=0))
-    limit = min(most, _MOST_DEVIATIONS) or 1.0
-    extend = "both" if most > limit else "neither"
+    low = float(np.nanmin(scaled, initial=0))
+    high = float(np.nanmax(scaled, initial=0))
+    limit = min(max(-low, high), _MOST_DEVIATIONS) or 1.0
+    extend = _EXTEND[low < -limit, high > limit]
     words = "SD from column mean"
     return scaled, words, Normalize(-limit, limit), extend
 
@@ -277,7 +312,7 @@ def _name_rows(ax: Axes, names: Sequence[Any] | None, order: np.ndarray) -> floa
         ax.set_yticks([])
         ax.set_ylabel(f"{len(order):,} rows", fontsize=_SIZE)
         return 14.0
-    shown = [shortened(names[row]) for row in order]
+    shown = shortened_all([names[row] for row in order])
     ax.set_yticks(np.arange(len(order)), shown, fontsize=size, parse_math=False)
     ax.tick_params(axis="y", length=0, pad=3)
     return width_of(shown, size) + 4
@@ -292,8 +327,8 @@ def _name_columns(ax: Axes, table: Numbers, place: np.ndarray) -> None:
         ax.set_xticks([])
         words = f"{len(place):,} columns"
     else:
-        shown = [shortened(table.names[j]) for j in place]
-        turned = width_of(shown, size) > 0.95 * room
+        shown = shortened_all([table.names[j] for j in place])
+        turned = width_of(shown, size) > 0.75 * room
         ax.set_xticks(
             np.arange(len(place)),
             shown,

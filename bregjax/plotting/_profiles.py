@@ -11,11 +11,12 @@ from bregjax._checks import check_count
 from bregjax._problem import Problem
 from bregjax._typing import DataLike, TableLike
 from bregjax.families import Bernoulli
-from bregjax.plotting._arguments import check_length
-from bregjax.plotting._canvas import axes_in, axes_or_new, bare, points_of
-from bregjax.plotting._colors import Colors, colors_of
+from bregjax.plotting._arguments import check_length, distinct
+from bregjax.plotting._canvas import axes_in, bare, holder, points_of
+from bregjax.plotting._colors import GRAY, Colors, colors_of_clusters, strokes_of
 from bregjax.plotting._tables import family_of_column, numbers_of
-from bregjax.plotting._text import font_size, shortened, width_of
+from bregjax.plotting._text import fitted, font_size, shortened, shortened_all, width_of
+from bregjax.plotting._ticks import STEPS
 
 __all__ = ["plot_profiles"]
 
@@ -37,7 +38,8 @@ def plot_profiles(
     A panel a column, in its own units, a line a cluster: a dot at the mean, a bar of
     one standard deviation to both sides, and the mean of all rows as a gray line.
     Yes/no columns of a problem have percentages and no bars. Missing cells are left
-    out, and rows count by their weights. Columns of categories are named below.
+    out, and rows count by their weights. Rows of label −1 are
+    gray. Columns of categories are named below.
 
     Args:
         data: A problem, or any table.
@@ -66,25 +68,29 @@ def plot_profiles(
     table = numbers_of(data, columns)
     m = len(table.cells)
     check_length("labels", labels, m, "rows")
-    numbers, codes = np.unique(np.asarray(labels), return_inverse=True)
+    numbers, codes = distinct(labels)
     weights = np.asarray(data.weights) if isinstance(data, Problem) else np.ones(m)
     shown = np.arange(table.cells.shape[1])
     if columns is None:
         shares = [_explained(table.cells[:, j], codes, weights) for j in shown]
         count = check_count("most", most, np.iinfo(np.int32).max, "columns")
         shown = np.sort(np.argsort(-np.array(shares), kind="stable")[:count])
-    colors = colors_of(cluster_colors, len(numbers), "cluster_colors")
+    colors = strokes_of(colors_of_clusters(cluster_colors, numbers), cluster_colors)
     sizes = np.bincount(codes)
     names = [
-        f"{shortened(number, 16)} ({size:,})"
-        for number, size in zip(numbers, sizes, strict=True)
+        f"{name} ({size:,})"
+        for name, size in zip(shortened_all(numbers, 16), sizes, strict=True)
     ]
-    across = min(_ACROSS, len(shown))
-    down = -(-len(shown) // across)
+    down = -(-len(shown) // _ACROSS)
+    across = -(-len(shown) // down)
     wide = 0.4 + width_of(names, _SIZE) / 72 + 1.75 * across
     lines = min(0.2 * len(numbers), max(2.2, 0.105 * len(numbers)))
-    whole = axes_or_new(ax, (wide, max(2.0, 0.35 + down * (0.55 + lines))))
-    panels = []
+    whole = holder(ax, (wide, max(2.0, 0.35 + down * (0.55 + lines))))
+    panels, room = [], _place(0, across, down)(*points_of(whole))[2]
+    # Titles are shortened together, to as many letters as fit, and then to fit.
+    letters = max(int(room / width_of(["n"], 9)), 8)
+    titles = shortened_all([table.names[j] for j in shown], letters)
+    titles = [fitted(title, 9, room) for title in titles]
     for rank, j in enumerate(shown):
         panel = axes_in(whole, _place(rank, across, down))
         cells = table.cells[:, j]
@@ -92,9 +98,7 @@ def plot_profiles(
             family_of_column(data, int(table.places[j])), Bernoulli
         )
         _draw(panel, cells, codes, weights, colors, is_share=is_share)
-        panel.set_title(
-            shortened(table.names[j], 24), fontsize=9, pad=3, parse_math=False
-        )
+        panel.set_title(titles[rank], fontsize=9, pad=3, parse_math=False)
         panel.set_ylim(len(numbers) - 0.5, -0.5)
         panel.tick_params(labelsize=7.5)
         panel.set_yticks([])
@@ -103,11 +107,15 @@ def plot_profiles(
             panel.set_yticks(np.arange(len(numbers)), names, fontsize=size)
             panel.tick_params(axis="y", length=0)
         panels.append(panel)
+    words = "dots: means; bars: ± 1 SD; gray lines: means of all rows"
     if table.left_out:
-        words = ", ".join(shortened(name, 20) for name in table.left_out[:4])
+        words += "\nnot shown: "
+        words += ", ".join(shortened(name, 20) for name in table.left_out[:4])
         more = len(table.left_out) - 4
         words += f" and {more} more" if more > 0 else ""
-        panels[-1].set_xlabel(f"not shown: {words}", fontsize=_SIZE, parse_math=False)
+    panels[across * (down - 1)].set_xlabel(
+        words, labelpad=9, fontsize=7.5, color=GRAY, loc="left", parse_math=False
+    )
     return panels
 
 
@@ -121,7 +129,7 @@ def _draw(
     is_share: bool,
 ) -> None:
     """A line for each cluster, and the mean of all."""
-    whole, _ = _moments(cells, weights)
+    whole, spread = _moments(cells, weights)
     size = float(np.clip(0.45 * points_of(panel)[1] / len(colors), 2.0, 5.0))
     panel.axvline(whole, color="0.75", linewidth=1.0, zorder=0)
     for code, color in enumerate(colors):
@@ -136,8 +144,12 @@ def _draw(
     if is_share:
         panel.set_xlim(-0.04, 1.04)
         panel.xaxis.set_major_formatter(PercentFormatter(1.0))
-    few = points_of(panel)[0] < 110
-    panel.xaxis.set_major_locator(MaxNLocator(3 if few else 4, min_n_ticks=2))
+    elif spread <= 1e-9 * abs(whole):  # no digits of rounding
+        panel.set_xlim(whole - 0.5 * abs(whole), whole + 0.5 * abs(whole))
+    # Ticks of five letters have room.
+    few = int(np.clip(points_of(panel)[0] / width_of(["−0.0005"], 7.5), 2, 5))
+    panel.xaxis.set_major_locator(MaxNLocator(few, steps=STEPS, min_n_ticks=2))
+    panel.xaxis.get_offset_text().set(fontsize=6.5, color=GRAY)
     bare(panel, ["bottom"])
 
 

@@ -9,16 +9,16 @@ from matplotlib.patches import Patch
 
 from bregjax.plotting._brackets import Brackets
 from bregjax.plotting._canvas import points_of
-from bregjax.plotting._colors import ink_on
+from bregjax.plotting._colors import GRAY, ink_on
 from bregjax.plotting._frame import TreeFrame
-from bregjax.plotting._text import escaped, shortened, width_of
+from bregjax.plotting._text import escaped, shortened, shortened_all, width_of
 
 __all__ = [
     "STRIP",
     "add_legend",
     "class_patches",
-    "classes_and_codes",
     "draw_strip",
+    "head_of",
     "legend_width",
 ]
 
@@ -29,17 +29,6 @@ _MOST_CLASSES = 20
 _SIZE = 7.0
 
 
-def classes_and_codes(classes: Sequence[Any] | Any) -> tuple[list[Any], np.ndarray]:
-    """The classes in order, and the place there of the class of each leaf."""
-    given = np.asarray(classes)
-    try:
-        found, codes = np.unique(given, return_inverse=True)
-    except TypeError:  # classes that have no order, such as None beside names
-        names = [str(name) for name in given]
-        found, codes = np.unique(names, return_inverse=True)
-    return list(found), codes
-
-
 def draw_strip(
     frame: TreeFrame,
     brackets: Brackets,
@@ -48,6 +37,7 @@ def draw_strip(
     colors: np.ndarray,
     *,
     number: int,
+    head: str,
     words: Sequence[str] | None = None,
 ) -> None:
     """Draw a strip in which each end of the tree has the colors of its leaves.
@@ -59,6 +49,7 @@ def draw_strip(
         codes: The class of each leaf, `[m]`.
         colors: Of the classes, `[c, 4]`.
         number: How many strips are nearer to the leaves.
+        head: What to write at its end.
         words: What to write on each class, where it fits.
     """
     counts = np.zeros((brackets.num_ends, len(colors)))
@@ -104,9 +95,34 @@ def draw_strip(
                 fontsize=_SIZE,
                 ha="center",
                 va="center_baseline" if frame.is_upright else "center",
-                rotation=0 if frame.is_upright else 270,
+                rotation=0 if frame.is_upright or len(text) == 1 else 270,
                 parse_math=False,
             )
+    end = np.array([brackets.num_ends - 0.5, low + _THICK / 2])
+    frame.ax.annotate(
+        head,
+        tuple(frame.turned(end)),
+        xycoords=frame.beside(),
+        xytext=(3, 0) if frame.is_upright else (0, -3),
+        textcoords="offset points",
+        color=GRAY,
+        fontsize=_SIZE,
+        ha="left" if frame.is_upright else "center",
+        va="center_baseline" if frame.is_upright else "top",
+        rotation=0 if frame.is_upright else 90,
+        parse_math=False,
+        annotation_clip=False,
+        gid="head",
+    )
+
+
+def head_of(names: Sequence[Any], class_name: str | None) -> str:
+    """What a strip of classes is called; without a legend also how many they are."""
+    if len(names) <= _MOST_CLASSES:
+        return shortened(class_name or "class", 20)
+    if class_name is None:
+        return f"{len(names)} classes"
+    return f"{len(names)} kinds of {shortened(class_name, 20)}"
 
 
 def class_patches(names: Sequence[Any], colors: np.ndarray) -> list[Patch]:
@@ -115,7 +131,7 @@ def class_patches(names: Sequence[Any], colors: np.ndarray) -> list[Patch]:
         return []
     return [
         Patch(facecolor=color, label=escaped(name))
-        for color, name in zip(colors, names, strict=True)
+        for color, name in zip(colors, shortened_all(names), strict=True)
     ]
 
 
@@ -123,7 +139,7 @@ def legend_width(names: Sequence[Any]) -> float:
     """About how wide the legend of classes is, in points; 0 if there is none."""
     if not 0 < len(names) <= _MOST_CLASSES:
         return 0.0
-    return 30 + width_of([shortened(name) for name in names], 8.5)
+    return 30 + width_of(shortened_all(names), 8.5)
 
 
 def add_legend(

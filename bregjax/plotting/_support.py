@@ -5,6 +5,7 @@ from matplotlib.collections import LineCollection
 
 from bregjax.plotting._brackets import Brackets
 from bregjax.plotting._canvas import figure_of
+from bregjax.plotting._colors import GRAY
 from bregjax.plotting._frame import TreeFrame
 
 __all__ = ["draw_support"]
@@ -31,6 +32,9 @@ def draw_support(
         engine.execute(figure)
     low, high = _lines(frame, brackets)
     edges = frame.ax.get_window_extent().get_points() * 72 / figure.dpi
+    frame.ax.set_title(
+        "%: share of resampled trees", loc="right", fontsize=7.5, color=GRAY
+    )
     n = brackets.num_ends
     at = np.stack([brackets.position[n:], brackets.level[n:]], axis=1)
     places = _in_points(frame, frame.turned(at))

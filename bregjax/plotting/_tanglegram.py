@@ -13,12 +13,12 @@ from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
 from bregjax.plotting._arguments import check_length, labels_and_numbers
 from bregjax.plotting._brackets import Brackets
-from bregjax.plotting._canvas import axes_in, axes_or_new, points_of
-from bregjax.plotting._colors import GRAY, Colors, colors_of
+from bregjax.plotting._canvas import axes_in, holder, points_of
+from bregjax.plotting._colors import GRAY, Colors, colors_of_clusters, strokes_of
 from bregjax.plotting._dendrogram import draw_tree
 from bregjax.plotting._frame import Orientation, Scale, TreeFrame
 from bregjax.plotting._strips import STRIP, draw_strip
-from bregjax.plotting._text import font_size, shortened, width_of
+from bregjax.plotting._text import font_size, shortened, shortened_all, width_of
 from bregjax.plotting._untangling import entanglement, untangle
 
 __all__ = ["TanglegramAxes", "plot_tanglegram"]
@@ -101,13 +101,15 @@ def plot_tanglegram(
     if untangled:
         first, second = untangle(first, second)
         tangle = entanglement(first, second)
+    short = [] if names is None else shortened_all(names, 24)
     height = float(np.clip(1.6 + 0.12 * m, 3.4, 9.0))
-    whole = axes_or_new(ax, (7.2, height))
-    colors = colors_of(cluster_colors, len(numbers), "cluster_colors")
+    whole = holder(ax, (7.2 + 2 * width_of(short, 8.5) / 72, height))
+    colors = colors_of_clusters(cluster_colors, numbers)
+    strokes = strokes_of(colors, cluster_colors)
     strips = len(numbers) > 1
     size, shown, written = font_size(points_of(whole)[1] / m), [], 0.0
     if names is not None and size is not None:
-        shown = [shortened(name, 24) for name in names]
+        shown = short
         written = width_of(shown, size) + 6
     beside = 3 + strips * STRIP + written
 
@@ -136,20 +138,29 @@ def plot_tanglegram(
             heights=heights,
             scale=scale,
             codes=codes,
-            colors=colors,
+            colors=strokes,
             num_clusters=num_clusters if root == "left" else None,
         )
         if codes is not None and strips:
             words = [str(number) for number in numbers]
             leaves = np.arange(m)
-            draw_strip(frame, brackets, leaves, codes, colors, number=0, words=words)
+            draw_strip(
+                frame,
+                brackets,
+                leaves,
+                codes,
+                colors,
+                number=0,
+                words=words,
+                head="cluster",
+            )
         if shown and size is not None:
             in_order = [shown[leaf] for leaf in brackets.order]
             frame.name_leaves(in_order, size, 3 + strips * STRIP)
-        frame.height_axis.label.set_size(_SIZE)
-        axes.set_title(shortened(title), fontsize=10, parse_math=False)
+        frame.narrow(_SIZE)
+        axes.set_title(shortened(title, 28), fontsize=10, parse_math=False)
         orders.append(brackets)
-    _draw_lines(between, orders[0], orders[1], codes, colors)
+    _draw_lines(between, orders[0], orders[1], codes, strokes)
     between.set_title(f"entanglement {tangle:.2f}", fontsize=_SIZE, color=GRAY)
     return TanglegramAxes(left, right, between)
 

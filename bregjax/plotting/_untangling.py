@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 
 from bregjax.hierarchy import Dendrogram
+from bregjax.plotting._turning import turned_singly
 
 __all__ = ["entanglement", "untangle"]
 
@@ -56,8 +57,9 @@ def untangle(first: Dendrogram, second: Dendrogram) -> tuple[Dendrogram, Dendrog
     """Turn the merges of two trees so that equal leaves come close to each other.
 
     By turns each tree puts first that child of each merge whose leaves are, on average,
-    further in front in the other tree; the pair of the least entanglement is kept. O(m)
-    time a turn, deterministic; a heuristic, for the best pair is hard to find. A tree
+    further in front in the other tree; from the pair of the least entanglement on, and
+    from that given, single merges are turned as long as it helps. Some seconds for
+    5,000 leaves, deterministic; a heuristic, for the best pair is hard to find. A tree
     that is the other one turned is turned back exactly.
 
     Args:
@@ -89,6 +91,9 @@ def untangle(first: Dendrogram, second: Dendrogram) -> tuple[Dendrogram, Dendrog
             best, least = turned, found
         elif turn > 1:
             break
+    if least > 0:
+        pairs = [turned_singly(*pair, 1.5) for pair in (best, (first, second))]
+        best = min(pairs, key=lambda pair: entanglement(*pair))
     return best
 
 

@@ -15,7 +15,14 @@ from bregjax.families._layout import Missing
 from bregjax.hierarchy import Dendrogram, agglomerate
 from bregjax.hierarchy._constraints import edges_of
 from bregjax.sklearn._base import FamilyEstimator, check_number_of_clusters
-from bregjax.sklearn._clusters import PartitionMixture, by_weight, inverse, likeliest
+from bregjax.sklearn._clusters import (
+    PartitionMixture,
+    by_weight,
+    inverse,
+    likeliest,
+    likeliest_or_none,
+)
+from bregjax.sklearn._weightless import in_rows_of_x, labels_of_all
 
 __all__ = ["BregmanAgglomerative"]
 
@@ -35,8 +42,9 @@ class BregmanAgglomerative(ClusterMixin, FamilyEstimator):
 
     Clusters are numbered by decreasing weight, so that the order of rows makes no
     difference (equal ones by the sums of their rows): `cluster_nodes_` has the node of
-    each in the tree. Rows of weight 0 are no part of the tree; their labels are
-    predicted.
+    each in the tree. Rows of weight 0 are no part of the tree, but must fit the family
+    as all rows; their labels are predicted, −1 where no cluster can have made a row,
+    such as one with a level that no other row has.
 
     Args:
         n_clusters: The number of clusters; "bic" for the best by the BIC, or another
@@ -123,28 +131,34 @@ class BregmanAgglomerative(ClusterMixin, FamilyEstimator):
             ValueError: If `n_clusters` and `max_cost` are both given, or neither; rows,
                 weights or arguments do not fit; or `connectivity` leaves more trees
                 than `n_clusters`.
+            ArithmeticError: If a criterion says nothing of any number, as "gap" of two
+                rows.
+
+        Warns:
+            UserWarning: If `n_clusters` is a criterion: what to know before its number
+                is taken, as of `bregjax.choose_num_clusters`.
         """
         del y
+        vars(self).pop("choice_", None)
         self._check_arguments()
         kept, rest = self._fit_problem(X, sample_weight, least=2)
         graph = self._graph(X, kept)
-        tree = agglomerate(self.problem_, connectivity=graph, engine=self.engine)
+        with in_rows_of_x(np.flatnonzero(kept)):
+            tree = agglomerate(self.problem_, connectivity=graph, engine=self.engine)
         which = self._cut(self.problem_, tree)
         weights = np.asarray(self.problem_.weights)
         own = np.asarray(tree.cut(**which))
         order = by_weight(np.bincount(own, weights), self.problem_, own)
-        labels = np.empty(len(kept), np.int32)
-        labels[kept] = inverse(order)[own]
+        labels = inverse(order)[own]
         self.dendrogram_ = tree
         self.children_ = np.asarray(tree.children)
         self.distances_ = np.asarray(tree.merge_costs)
         self.n_leaves_ = tree.num_leaves
         self.n_clusters_ = len(order)
         self.cluster_nodes_ = np.asarray(tree.cluster_nodes(**which))[order]
-        self._mixture = PartitionMixture(self.problem_, labels[kept], len(order))
-        if rest is not None:
-            labels[~kept] = likeliest(self._mixture.shares(rest))
-        self.labels_ = labels
+        self._mixture = PartitionMixture(self.problem_, labels, len(order))
+        assign = lambda rows: likeliest_or_none(self._mixture.shares(rows))
+        self.labels_ = labels_of_all(kept, labels, rest, assign)
         return self
 
     def predict(self, X: TableLike) -> np.ndarray:
@@ -189,7 +203,8 @@ class BregmanAgglomerative(ClusterMixin, FamilyEstimator):
 
         Returns:
             In nats a row; the densities of a convex function lack a term that is the
-            row's alone.
+            row's alone, and those with weights of columns (`Product(weights=…)`) are
+            powers that do not integrate to 1: compare them under the same weights.
         """
         del y
         rows = self._new_rows(X)

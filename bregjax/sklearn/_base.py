@@ -13,7 +13,7 @@ from typing_extensions import override
 from bregjax._family_like import FamilyLike, lacks_cells
 from bregjax._problem import Problem, SmoothingLike
 from bregjax._typing import TableLike
-from bregjax.families import Product
+from bregjax.families import Categorical, Product
 from bregjax.families._layout import Missing
 from bregjax.sklearn._rows import (
     checked_rows,
@@ -23,6 +23,7 @@ from bregjax.sklearn._rows import (
     rows_at,
     takes_missing,
 )
+from bregjax.sklearn._weightless import Weightless, in_rows_of_x, weightless
 
 __all__ = ["FamilyEstimator", "check_number_of_clusters"]
 
@@ -55,33 +56,40 @@ class FamilyEstimator(BaseEstimator):
 
     def _fit_problem(
         self, x: TableLike, sample_weight: Any, *, least: int = 1
-    ) -> tuple[np.ndarray, TableLike]:
-        """Make `problem_` of the rows of weight above 0.
+    ) -> tuple[np.ndarray, Weightless | None]:
+        """Make `problem_` of the rows of weight above 0; all rows must fit the family.
 
         Returns:
-            Which rows these are, `[m]`, and the rows of weight 0 as a table.
+            Which rows these are, `[m]`, and the other rows that clusters may have made.
         """
         geometry = known_geometry(self.family)
         x = checked_rows(self, x, geometry=geometry, reset=True, least=least)
         weights = checked_weights(sample_weight, x)
-        if weights is None:
-            kept, rest = np.ones(np.shape(x)[0], bool), None
-        else:
-            kept = weights > 0
-            rest = None if kept.all() else rows_at(x, np.flatnonzero(~kept))
-            x = x if kept.all() else rows_at(x, np.flatnonzero(kept))
-            weights = weights[kept]
+        kept = np.ones(np.shape(x)[0], bool) if weights is None else weights > 0
         if np.sum(kept) < least:
             raise ValueError(
                 f"Found {np.sum(kept)} sample(s) of non-zero weight while a minimum of "
                 f"{least} is required by {type(self).__name__}."
             )
-        self.problem_ = self._problem(x, weights)
-        return kept, rest
+        places, others = np.flatnonzero(kept), np.flatnonzero(~kept)
+        if not len(others):
+            with in_rows_of_x(places):
+                self.problem_ = self._problem(x, weights, self.missing)
+            return kept, None
+        missing: Missing = self.missing
+        if missing == "auto" and lacks_cells(rows_at(x, others)):
+            missing = "observed"
+        with in_rows_of_x(places):
+            own = None if weights is None else weights[kept]
+            self.problem_ = self._problem(rows_at(x, places), own, missing)
+        declared = isinstance(geometry, Categorical) and geometry.levels is not None
+        return kept, weightless(self.problem_, x, others, declared=declared)
 
-    def _problem(self, x: TableLike, weights: np.ndarray | None) -> Problem:
+    def _problem(
+        self, x: TableLike, weights: np.ndarray | None, missing: Missing
+    ) -> Problem:
         smoothing = self.smoothing
-        arguments: dict[str, Any] = {"weights": weights, "missing": self.missing}
+        arguments: dict[str, Any] = {"weights": weights, "missing": missing}
         if isinstance(smoothing, bool) or not isinstance(smoothing, Real):
             given = cast(SmoothingLike, smoothing)
             return Problem(x, family=self.family, smoothing=given, **arguments)

@@ -2,21 +2,24 @@
 
 import functools
 from dataclasses import dataclass
-from typing import Any
 
-import jax
 import numpy as np
 
-from bregjax._evaluation import working
 from bregjax._new_rows import new_rows
 from bregjax._problem import Problem
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import TableLike
 from bregjax.hierarchy._cut_states import Clusters
+from bregjax.partition._labelled import clusters_of_labels
 from bregjax.partition._mixture import log_densities_of_rows, shares_of_rows
-from bregjax.partition._points import points_of
 
-__all__ = ["PartitionMixture", "by_weight", "inverse", "likeliest"]
+__all__ = [
+    "PartitionMixture",
+    "by_weight",
+    "inverse",
+    "likeliest",
+    "likeliest_or_none",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,15 +39,7 @@ class PartitionMixture:
     @functools.cached_property
     def clusters(self) -> Clusters:
         """States and weights of the clusters."""
-        own = np.eye(self.num_clusters, dtype=bool)[self.labels]
-        with working(self.problem) as work:
-            points = points_of(work)
-            padding = ((0, len(points.weights) - len(own)), (0, 0))
-            own = np.pad(own, padding).T
-            members: Any = np.where(own, np.asarray(points.smoothed_weights)[None], 0)
-            states = jax.tree.map(np.asarray, points.unions(members))
-            weights: Any = own @ np.asarray(points.weights)
-            return Clusters(states, weights)
+        return clusters_of_labels(self.problem, self.labels, self.num_clusters)
 
     @functools.cached_property
     def num_reassigned(self) -> int:
@@ -54,9 +49,10 @@ class PartitionMixture:
         best = np.argmax(np.asarray(shares), axis=1)
         return int(np.sum(known & (best != self.labels)))
 
-    def shares(self, rows: TableLike) -> np.ndarray:
+    def shares(self, rows: TableLike | Problem) -> np.ndarray:
         """Posterior shares of the clusters for new rows, `[r, k]`."""
-        return np.asarray(shares_of_rows(self.problem, self.clusters, rows))
+        others = rows if isinstance(rows, Problem) else new_rows(self.problem, rows)
+        return np.asarray(shares_of_rows(others, self.clusters, None))
 
     def log_densities(self, rows: TableLike) -> np.ndarray:
         """Log-densities of new rows, `[r]`."""
@@ -65,13 +61,20 @@ class PartitionMixture:
         )
 
 
+def likeliest_or_none(shares: np.ndarray) -> np.ndarray:
+    """The cluster with the largest share, or −1 where none can be; int32 `[r]`."""
+    unknown = np.isnan(shares).any(axis=1)
+    return np.where(unknown, -1, np.argmax(shares, axis=1)).astype(np.int32)
+
+
 def likeliest(shares: np.ndarray) -> np.ndarray:
     """The cluster with the largest share of each row, int32 `[r]`.
 
     Raises:
         ValueError: At the first row that no cluster can have made.
     """
-    unknown = np.isnan(shares).any(axis=1)
+    best = likeliest_or_none(shares)
+    unknown = best < 0
     if unknown.any():
         raise ValueError(
             f"`X` has rows that no cluster can have made, {np.sum(unknown)} of "
@@ -79,7 +82,7 @@ def likeliest(shares: np.ndarray) -> np.ndarray:
             "what no row of a cluster has, such as a word. Pass `smoothing`, or leave "
             "such rows out."
         )
-    return np.argmax(shares, axis=1).astype(np.int32)
+    return best
 
 
 def by_weight(weights: np.ndarray, problem: Problem, labels: np.ndarray) -> np.ndarray:

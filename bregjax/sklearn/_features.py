@@ -13,6 +13,7 @@ from bregjax._typing import TableLike
 from bregjax.families._layout import Missing
 from bregjax.hierarchy import Dendrogram, agglomerate
 from bregjax.sklearn._base import FamilyEstimator
+from bregjax.sklearn._weightless import in_rows_of_x
 
 __all__ = ["DendrogramFeatures"]
 
@@ -86,7 +87,8 @@ class DendrogramFeatures(
                 such.
             y: Ignored.
             sample_weight: Weights of the rows, `[m]`, 1 each if None: a row of weight w
-                counts as w rows, and a row of weight 0 not at all.
+                counts as w rows, and a row of weight 0 not at all, though it must fit
+                the family.
 
         Returns:
             The estimator.
@@ -96,11 +98,12 @@ class DendrogramFeatures(
                 arguments do not fit.
         """
         del y
-        self._fit_problem(X, sample_weight, least=2)
+        kept, _ = self._fit_problem(X, sample_weight, least=2)
         merges = self.problem_.num_points - 1
         if self.n_features is not None:
             check_count("n_features", self.n_features, merges, "merges")
-        tree = agglomerate(self.problem_, engine=self.engine)
+        with in_rows_of_x(np.flatnonzero(kept)):
+            tree = agglomerate(self.problem_, engine=self.engine)
         count = self.n_features
         if count is None:
             # A row of weight 2 has the features of two equal rows.

@@ -1,6 +1,7 @@
 """Bregman hard clustering as an estimator."""
 
 import dataclasses
+import warnings
 from typing import Any, Self
 
 import jax
@@ -10,9 +11,11 @@ from sklearn.base import (
     ClusterMixin,
     TransformerMixin,
 )
+from sklearn.exceptions import ConvergenceWarning
 
+from bregjax._evaluation import equal_rows
 from bregjax._family_like import FamilyLike
-from bregjax._problem import SmoothingLike
+from bregjax._problem import Problem, SmoothingLike, unchecked
 from bregjax._typing import DataLike, TableLike
 from bregjax.families._layout import Missing
 from bregjax.partition import HardClustering, hard_clustering
@@ -21,6 +24,7 @@ from bregjax.sklearn._clusters import by_weight, inverse
 from bregjax.sklearn._rows import checked_weights
 from bregjax.sklearn._starts import Init, starts_of, warn_unless_converged
 from bregjax.sklearn._states import centers_of
+from bregjax.sklearn._weightless import in_rows_of_x, labels_of_all
 
 __all__ = ["BregmanKMeans"]
 
@@ -61,7 +65,9 @@ class BregmanKMeans(
             as smoothed, `[n_clusters, n]`, and so of the rows where T(x) = x. Of
             Gaussians the means alone; of gamma and inverse Gaussian columns the means
             of x; of columns of several kinds a tuple with such an array for each block.
-        labels_: The cluster of each row, int32 `[m]`.
+        labels_: The cluster of each row, int32 `[m]`. Where several clusters hold equal
+            rows, the first of them has all, as `predict` says; `partition_.labels`
+            keeps them apart.
         inertia_: The cost Σ w B_f(τ(x), center) of all rows, in nats.
         n_iter_: How many iterations made the cost less; 1 at least.
         partition_: What `bregjax.hard_clustering` returned, of the rows of weight above
@@ -111,7 +117,9 @@ class BregmanKMeans(
                 such.
             y: Ignored.
             sample_weight: Weights of the rows, `[m]`, 1 each if None. A row of weight 0
-                is no part of any cluster; its label is predicted.
+                is no part of any cluster, but must fit the family as all rows; its
+                label is predicted, −1 where no cluster can have made it, such as one
+                with a level that no other row has.
 
         Returns:
             The estimator.
@@ -120,25 +128,35 @@ class BregmanKMeans(
             ValueError: If rows, weights or arguments do not fit.
 
         Warns:
-            ConvergenceWarning: If `max_iter` was too small.
+            ConvergenceWarning: If `max_iter` was too small, or equal rows are in
+                several clusters, as there are fewer distinct rows than `n_clusters`.
         """
         del y
         kept, rest = self._fit_problem(X, sample_weight)
         count = check_number_of_clusters("n_clusters", self.n_clusters, kept.sum())
-        found = [
-            hard_clustering(
-                self.problem_, num_clusters=count, max_steps=self.max_iter, **start
-            )
-            for start in starts_of(self, self.problem_, count, kept)
-        ]
+        with in_rows_of_x(np.flatnonzero(kept)):
+            found = [
+                hard_clustering(
+                    self.problem_, num_clusters=count, max_steps=self.max_iter, **start
+                )
+                for start in starts_of(self, self.problem_, count, kept)
+            ]
         best = min(found, key=lambda one: one.objective[-1])
         warn_unless_converged(best.result, self.max_iter)
         self.partition_ = _numbered(best)
-        labels = np.empty(len(kept), np.int32)
-        labels[kept] = self.partition_.labels
-        if rest is not None:
-            labels[~kept] = self.partition_.assign(rest)
-        self.labels_ = labels
+        assign = lambda rows: _cheapest_or_none(self.partition_, rows)
+        labels = np.asarray(self.partition_.labels)
+        distinct = _num_distinct(self.partition_)
+        if distinct < count:
+            warnings.warn(
+                f"`X` has equal rows in several clusters: {distinct} are distinct of "
+                f"n_clusters={count}. Ask for fewer.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+            ones: Any = np.ones(len(labels))
+            labels = assign(unchecked(self.problem_, weights=ones))
+        self.labels_ = labels_of_all(kept, labels, rest, assign)
         self.cluster_centers_ = centers_of(self.problem_.family, self.partition_.states)
         self.inertia_ = float(best.objective[-1])
         self.n_iter_ = max(1, best.num_steps)
@@ -188,6 +206,26 @@ class BregmanKMeans(
     @property
     def _n_features_out(self) -> int:
         return self.partition_.num_clusters
+
+
+def _cheapest_or_none(found: HardClustering, rows: Problem) -> np.ndarray:
+    """The cluster under which each row costs least, −1 if under none; int32 `[r]`."""
+    costs = dataclasses.replace(found, problem=rows).assignment_costs()
+    costs = np.where(np.isnan(costs), np.inf, costs)
+    best = np.argmin(costs, axis=1)
+    return np.where(np.isinf(costs.min(axis=1)), -1, best).astype(np.int32)
+
+
+def _num_distinct(found: HardClustering) -> int:
+    """How many rows differ, of the first row of each cluster.
+
+    All do, unless equal rows are in several clusters; where there are fewer distinct
+    rows than clusters, some do not.
+    """
+    _, first = np.unique(np.asarray(found.labels), return_index=True)
+    ones: Any = np.ones(len(first))
+    rows = unchecked(found.problem, x=found.problem.x[first], weights=ones)
+    return len(np.unique(equal_rows(rows)))
 
 
 def _numbered(found: HardClustering) -> HardClustering:

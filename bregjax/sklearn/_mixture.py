@@ -1,6 +1,7 @@
 """Mixtures of any family, fitted by EM, as an estimator."""
 
 import dataclasses
+from numbers import Real
 from typing import Any, Self
 
 import jax
@@ -19,12 +20,13 @@ from bregjax.families._cluster_samples import sample_clusters
 from bregjax.families._layout import Missing
 from bregjax.hierarchy._cut_states import Clusters
 from bregjax.partition import SoftClustering, soft_clustering
-from bregjax.partition._mixture import log_densities_of_rows
+from bregjax.partition._mixture import log_densities_of_rows, shares_of_rows
 from bregjax.sklearn._base import FamilyEstimator, check_number_of_clusters
-from bregjax.sklearn._clusters import by_weight, likeliest
+from bregjax.sklearn._clusters import by_weight, likeliest, likeliest_or_none
 from bregjax.sklearn._starts import Init, starts_of, warn_unless_converged
 from bregjax.sklearn._states import centers_of
-from bregjax.smoothing._lessened import lessened
+from bregjax.sklearn._weightless import Weightless, in_rows_of_x, labels_of_all
+from bregjax.smoothing._lessened import check_share, lessened
 
 __all__ = ["ExponentialFamilyMixture"]
 
@@ -58,7 +60,8 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
             `bregjax.Problem`.
         smoothing: A smoothing map, None, a mapping by column; or a number, a bandwidth
             of Gaussians (`family.smoothing_of`), which suits grids. "auto" is a part of
-            the default of the family.
+            the default of the family. None is for counts and categories: under
+            families of continuous columns a row alone has no finite density.
         smoothing_share: Which part with "auto": of the covariance of kernels, so a
             tenth of their bandwidth at 0.01, and of amounts. The default of a family
             suits trees, whose first clusters are single rows; components would be far
@@ -130,7 +133,8 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
                 such.
             y: Ignored.
             sample_weight: Weights of the rows, `[m]`, 1 each if None: a row of weight w
-                counts as w rows, and a row of weight 0 not at all.
+                counts as w rows, and a row of weight 0 not at all, though it must fit
+                the family.
 
         Returns:
             The estimator.
@@ -143,14 +147,19 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
             ConvergenceWarning: If `max_iter` was too small.
         """
         del y
-        if not self.tol >= 0:
-            raise ValueError(f"`tol` must not be negative; got {self.tol!r}.")
-        if not 0 < self.smoothing_share <= 1:
+        self._fit(X, sample_weight)
+        return self
+
+    def _fit(
+        self, x: TableLike, sample_weight: Any
+    ) -> tuple[np.ndarray, Weightless | None]:
+        """Fit; return what `_fit_problem` does."""
+        if not isinstance(self.tol, Real) or not float(self.tol) >= 0:
             raise ValueError(
-                "`smoothing_share` must be above 0 and at most 1; got "
-                f"{self.smoothing_share!r}. Take smoothing=None for none."
+                f"`tol` must be a number that is not negative; got {self.tol!r}."
             )
-        kept, _ = self._fit_problem(X, sample_weight, least=2)
+        check_share(self.smoothing_share)
+        kept, rest = self._fit_problem(x, sample_weight, least=2)
         if not isinstance(self.problem_.family, Family):
             raise ValueError(
                 "`family` must be a family, whose densities make a mixture; got "
@@ -161,16 +170,17 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
         if isinstance(self.smoothing, str):
             less = lessened(whole.smoothing, self.smoothing_share)
             self.problem_ = whole.replace(smoothing=less)
-        found = [
-            soft_clustering(
-                self.problem_,
-                num_clusters=count,
-                tolerance=self.tol,
-                max_steps=self.max_iter,
-                **start,
-            )
-            for start in starts_of(self, whole, count, kept)
-        ]
+        with in_rows_of_x(np.flatnonzero(kept)):
+            found = [
+                soft_clustering(
+                    self.problem_,
+                    num_clusters=count,
+                    tolerance=self.tol,
+                    max_steps=self.max_iter,
+                    **start,
+                )
+                for start in starts_of(self, whole, count, kept, name="n_components")
+            ]
         best = max(found, key=lambda one: one.objective[-1])
         warn_unless_converged(best.result, self.max_iter)
         self.mixture_ = _numbered(best)
@@ -181,7 +191,7 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
         bounds = np.asarray(best.objective) / np.sum(self.problem_.weights)
         self.lower_bound_ = float(bounds[-1])
         self.lower_bounds_ = bounds[-self.n_iter_ :]
-        return self
+        return kept, rest
 
     def fit_predict(
         self, X: TableLike, y: Any = None, sample_weight: Any = None
@@ -192,8 +202,18 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
             X: As of `fit`.
             y: Ignored.
             sample_weight: As of `fit`.
+
+        Returns:
+            Components; −1 for a row of weight 0 that none can have made, such as one
+            with a level that no other row has.
         """
-        return self.fit(X, y, sample_weight).predict(X)
+        del y
+        kept, rest = self._fit(X, sample_weight)
+        shares = lambda rows: np.asarray(shares_of_rows(rows, self._clusters, None))
+        with in_rows_of_x(np.flatnonzero(kept)):
+            labels = likeliest(shares(self.problem_))
+        assign = lambda rows: likeliest_or_none(shares(rows))
+        return labels_of_all(kept, labels, rest, assign)
 
     def predict(self, X: TableLike) -> np.ndarray:
         """Assign rows to the component of the largest share times density, int32 `[r]`.
@@ -222,14 +242,16 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
     def score_samples(self, X: TableLike) -> np.ndarray:
         """Compute the log-density of each row under the mixture, `[r]`, in nats.
 
-        Rows are taken as they are: no smoothing applies to them.
+        Rows are taken as they are: no smoothing applies to them. With weights of
+        columns (`Product(weights=…)`) densities are taken to these powers, as in EM,
+        and do not integrate to 1: compare such values, and `score`, `bic` and `aic`,
+        under the same weights alone.
 
         Args:
             X: Rows of the same kind, `[r, d]`.
         """
         rows = new_rows(self.problem_, self._new_rows(X))
-        clusters = Clusters(self.mixture_.states, self.mixture_.weights)
-        return np.asarray(log_densities_of_rows(rows, clusters))
+        return np.asarray(log_densities_of_rows(rows, self._clusters))
 
     def score(  # pyright: ignore[reportIncompatibleMethodOverride] - no types there
         self, X: TableLike, y: Any = None
@@ -248,7 +270,9 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
 
             −2 Σ log p(x) + ν log r,    ν = k p + k − 1
 
-        with p the number of parameters of the family, `family.num_parameters`.
+        with p the number of parameters of the family, `family.num_parameters`. As in
+        scikit-learn each row counts once, whatever `sample_weight` was in `fit`;
+        `bregjax.choose_num_clusters` counts the weights.
 
         Args:
             X: Rows of the same kind, `[r, d]`.
@@ -262,6 +286,8 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
         """Compute Akaike's information criterion of rows: the lower the better.
 
             −2 Σ log p(x) + 2 ν,    ν as of `bic`
+
+        As there each row counts once, whatever `sample_weight` was in `fit`.
 
         Args:
             X: Rows of the same kind, `[r, d]`.
@@ -297,6 +323,10 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
             self.problem_.family, self.mixture_.states, counts, generator
         )
         return rows, np.repeat(np.arange(len(counts)), counts)
+
+    @property
+    def _clusters(self) -> Clusters:
+        return Clusters(self.mixture_.states, self.mixture_.weights)
 
     @property
     def _num_parameters(self) -> int:

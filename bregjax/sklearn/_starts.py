@@ -25,7 +25,12 @@ class _Started(Protocol):
 
 
 def starts_of(
-    estimator: _Started, problem: Problem, num_clusters: int, kept: np.ndarray
+    estimator: _Started,
+    problem: Problem,
+    num_clusters: int,
+    kept: np.ndarray,
+    *,
+    name: str = "n_clusters",
 ) -> list[dict[str, Any]]:
     """`init` and `key` of each start, as `hard_clustering` takes them.
 
@@ -34,15 +39,16 @@ def starts_of(
         problem: What a tree is made of.
         num_clusters: How many clusters a tree is cut into.
         kept: Which rows of `fit` are part of the problem, `[m]`.
+        name: What the estimator calls the number of clusters.
 
     Raises:
         ValueError: If `init`, `n_init` or `max_iter` does not fit.
     """
-    for name in ("n_init", "max_iter"):
-        value = getattr(estimator, name)
+    for which in ("n_init", "max_iter"):
+        value = getattr(estimator, which)
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if not whole or value < 1:
-            raise ValueError(f"`{name}` must be a whole number from 1; got {value!r}.")
+            raise ValueError(f"`{which}` must be a whole number from 1; got {value!r}.")
     init: Any = estimator.init
     if not isinstance(init, str):
         if np.shape(init)[:1] != kept.shape:
@@ -50,16 +56,47 @@ def starts_of(
                 f"`init` must have an entry for each of the {len(kept)} rows; got "
                 f"shape {np.shape(init)}."
             )
-        return [{"init": np.asarray(init)[kept]}]
+        start = np.asarray(init)[kept]
+        without = "" if kept.all() else "; rows of weight 0 do not count"
+        _check_start(start, num_clusters, name, without)
+        return [{"init": start}]
     if init not in get_args(Init):
         raise ValueError(
             f"`init` must be one of {', '.join(get_args(Init))}, or an entry for each "
             f"row; got {init!r}."
         )
+    if num_clusters == 1:
+        # One cluster has all rows, wherever it starts.
+        return [{"init": np.zeros(problem.num_points, np.int32)}]
     if init == "tree":
         return [{"init": agglomerate(problem).cut(num_clusters)}]
     seeds = _seeds(estimator.random_state, estimator.n_init)
     return [{"init": init, "key": seed} for seed in seeds]
+
+
+def _check_start(start: np.ndarray, num_clusters: int, name: str, without: str) -> None:
+    """Raise ValueError unless labels or responsibilities use every cluster."""
+    if start.ndim == 1 and np.issubdtype(start.dtype, np.integer):
+        used = np.unique(start)
+        if not np.array_equal(used, np.arange(num_clusters)):
+            shown = np.array2string(used, threshold=8, edgeitems=3)
+            raise ValueError(
+                f"`init` must use each of the labels from 0 to {num_clusters - 1}, as "
+                f"{name}={num_clusters}{without}; got {shown}. Number them by "
+                f"numpy.unique(labels, return_inverse=True)[1], or change `{name}`."
+            )
+    if start.ndim == 2:
+        if start.shape[1] != num_clusters:
+            raise ValueError(
+                f"`init` must have a column for each component, {name}="
+                f"{num_clusters}; got shape {start.shape}. Change `{name}`."
+            )
+        empty = np.flatnonzero((start == 0).all(axis=0))
+        if len(empty):
+            raise ValueError(
+                f"`init` must give each component a part of some row{without}; got 0 "
+                f"throughout in column {empty[0]}. Drop such columns."
+            )
 
 
 def warn_unless_converged(result: Result, max_iter: int) -> None:

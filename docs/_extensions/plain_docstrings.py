@@ -19,6 +19,7 @@ from sphinx.domains.python import PyObject
 SECTION = re.compile(
     r"(Args|Attributes|Examples?|Raises|References|Returns|Yields|Notes?):$"
 )
+RETURNED = re.compile(r"(Returns|Yields):$")
 CODE = re.compile(r"(`[^`]*`+)")
 # Where the public names are: the first place that shows each.
 PLACES = {
@@ -75,6 +76,9 @@ def translated(lines: list[str]) -> list[str]:
             in_code = True
         if indent_of(line) == 0:
             above = line
+        if k > 0 and RETURNED.match(lines[k - 1]) and ":" in text:
+            # Napoleon takes what stands before a colon for a type: here for none.
+            line = line.replace(text, f": {text}", 1)
         found.append(line if in_block or in_code else escaped(line))
     return found
 

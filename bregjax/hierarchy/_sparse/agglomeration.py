@@ -12,6 +12,7 @@ from bregjax._evaluation import check_leaves, equal_rows, leaf_codes
 from bregjax._geometry import PrecisionError
 from bregjax._problem import Problem, unchecked
 from bregjax._sparse_rows import SparseRows, sparse_of_dense
+from bregjax.hierarchy._interrupted import leaving
 from bregjax.hierarchy._memory import available_memory
 from bregjax.hierarchy._sparse.clusters import SparseClusters
 from bregjax.hierarchy._sparse.costs import SparseCosts, sparse_costs_along
@@ -115,7 +116,8 @@ def agglomerate_sparse(
         children = merge_sparse(clusters, labels, exact, report, start)
     except TooNoisy:
         return None
-    return children, sparse_costs_along(problem, children)
+    with leaving(children, problem.num_points):
+        return children, sparse_costs_along(problem, children)
 
 
 def for_other_engines(problem: Problem, engine: str) -> Problem:

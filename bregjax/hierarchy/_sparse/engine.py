@@ -122,7 +122,8 @@ def merge_sparse(
             order = np.argsort(clusters.weight[nodes], kind="stable")
             _Merging(clusters, nodes[order], exact).run(unite)
     except KeyboardInterrupt as stop:
-        raise Interrupted(np.array(children), m) from stop
+        made = children if start is None or len(children) > begun else start
+        raise Interrupted(np.array(made), m) from stop
     return np.sort(np.array(children, np.int32).reshape(m - 1, 2), axis=1)
 
 
