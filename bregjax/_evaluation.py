@@ -147,7 +147,7 @@ def leaf_codes(problem: Problem) -> Array:
     if isinstance(problem.x, SparseRows):
         return sparse_codes(problem)
     model = problem.family.cluster_model()
-    return _codes(problem) if model.solves else _compiled_codes(problem)
+    return _codes(problem) if model.solves else _codes_by_program(problem)
 
 
 def _codes(problem: Problem) -> Array:
@@ -155,7 +155,7 @@ def _codes(problem: Problem) -> Array:
     return model.result(leaves)
 
 
-_compiled_codes = program(_codes)
+_codes_by_program = program(_codes)
 
 
 def padded(problem: Problem) -> Problem:

@@ -42,7 +42,7 @@ def _polygamma(order: np.ndarray, x: np.ndarray) -> np.ndarray:
 def _share_below(shape: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The share of a gamma distribution below a number."""
     found = _special_functions().gammainc(shape, x)
-    found = np.where((shape == 0) & (x > 0) & (x <= 1), np.nan, found)
+    found = np.where((shape == 0) & (x > 0) & (x < 1), np.nan, found)
     return _of_infinite_shape(shape, x, found, 1.0)
 
 
