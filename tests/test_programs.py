@@ -1,5 +1,7 @@
 """Programs by NumPy give what compiled ones do, primitive by primitive."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +16,7 @@ from bregjax._programs import program
 from bregjax._programs.calls import compile_nanoseconds
 from bregjax._programs.elementwise import Unknown
 from bregjax._programs.translate import Routine
+from bregjax.hierarchy import agglomerate
 from bregjax.hierarchy._search import take
 
 rng = np.random.default_rng(0)
@@ -276,6 +279,10 @@ def test_what_has_no_form_in_numpy_is_compiled():
         assert isinstance(convolved(POSITIVE), jax.Array)
 
 
+singles = functools.partial(np.array, dtype=np.float32)
+longs = functools.partial(np.array, dtype=np.int64)
+bytes_of = functools.partial(np.array, dtype=np.uint8)
+ints = functools.partial(np.array, dtype=np.int32)
 FAR = np.array([-np.inf, -3e9, -2.0, -0.5, -0.0, 0.0, 0.5, 300.0, 3e9, np.inf, np.nan])
 ORDERS = np.array([0.0, 0.0, 0.0, 1.0, 2.0, 2.0, 1.0, 3.0, np.inf])
 POINTS = np.array([1.0, 0.0, -0.0, np.inf, np.inf, -1.0, -1.0, 0.5, 0.5])
@@ -291,12 +298,12 @@ ODD_CALLS = [
     (lax.igamma, *np.meshgrid(SHARES, [0.0, 0.5, 1.0, 3.0, np.inf])),
     (lax.igammac, *np.meshgrid(SHARES, [0.0, 0.5, 1.0, 3.0, np.inf])),
     (lax.div, COUNTS, np.zeros(5, int)),
-    (lax.div, np.uint8([1, 2]), np.uint8([0, 2])),
+    (lax.div, bytes_of([1, 2]), bytes_of([0, 2])),
     (lax.rem, COUNTS, np.zeros(5, int)),
     (lambda a, b: (a // b, a % b), COUNTS, np.array([0, 2, 0, -3, 0])),
     (
         lambda k: lax.select_n(k, *(n * jnp.ones(4) for n in range(3))),
-        np.int32([0, 1, 5, -1]),
+        ints([0, 1, 5, -1]),
     ),
     (lax.round, np.array([0.49999999999999994, -0.5, 2.5, np.inf, 2**52 + 1.0])),
     (lambda x: [lax.cumsum(x), lax.cumprod(x), lax.cummax(x)], BYTES),
@@ -307,12 +314,12 @@ ODD_CALLS = [
     (lambda x: lax.dot(x, x, preferred_element_type=jnp.int32), BYTES),
     (
         lambda x: lax.dot(x, x, preferred_element_type=jnp.float64),
-        np.float32([1e30, 1]),
+        singles([1e30, 1]),
     ),
-    (jnp.power, np.float32([2, 3]), np.int64([3, -4])),
+    (jnp.power, singles([2, 3]), longs([3, -4])),
     (jnp.linalg.cholesky, INDEFINITE),
-    (lambda x: jnp.linalg.eigh(x)[0], np.float32([[np.nan, 0], [0, 1]])),
-    (lax.igamma, np.float32([1, 2]), np.float32([1, 2])),
+    (lambda x: jnp.linalg.eigh(x)[0], singles([[np.nan, 0], [0, 1]])),
+    (lax.igamma, singles([1, 2]), singles([1, 2])),
 ]
 
 
@@ -421,6 +428,13 @@ def test_searches_for_nan_find_it():
     logs = program(jnp.log)
     with jax.enable_x64(True), jax.debug_nans(True), pytest.raises(FloatingPointError):
         logs(-np.ones(2))
+
+
+@pytest.mark.parametrize("engine", ["numpy", "matrix"])
+def test_rows_too_small_are_the_same_error_of_all_engines(engine):
+    tiny = np.random.default_rng(1).gamma(2, size=(12, 3)) * 1e-160
+    with pytest.raises(ValueError, match="underflow"):
+        agglomerate(Problem(tiny, family="gaussian"), engine=engine)
 
 
 def test_traced_values_that_a_function_holds():

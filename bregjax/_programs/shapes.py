@@ -1,7 +1,7 @@
 """Primitives that move numbers about, and that reduce along axes, by NumPy."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -100,10 +100,11 @@ def _searchsorted(eqn: Any) -> Run:
     primitive = eqn.params.get("_prim")
     if type(primitive).__name__ != "SearchSorted" or eqn.invars[0].aval.ndim != 1:
         raise Unknown(f"{eqn.primitive.name} of {primitive}")
-    sides = [side for side in ("left", "right") if f"side={side}" in str(primitive)]
-    if len(sides) != 1:
+    sides: tuple[Literal["left", "right"], ...] = ("left", "right")
+    named = [side for side in sides if f"side={side}" in str(primitive)]
+    if len(named) != 1:
         raise Unknown(f"a search on which side? {primitive}")
-    side = sides[0]
+    side = named[0]
     dtype = eqn.outvars[0].aval.dtype
     return lambda x, values: [np.searchsorted(x, values, side).astype(dtype)]
 

@@ -239,8 +239,8 @@ class Routine:
             if slot and slot not in self._constant and slot not in self._outputs:
                 done.setdefault(number, []).append(slot)
         self._steps = [
-            (*step, tuple(done.get(number, ())))
-            for number, (*step, _) in enumerate(self._steps)
+            (run, sources, targets, types, tuple(done.get(number, ())))
+            for number, (run, sources, targets, types, _) in enumerate(self._steps)
         ]
 
 
