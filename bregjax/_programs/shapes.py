@@ -101,7 +101,9 @@ def _searchsorted(eqn: Any) -> Run:
     if type(primitive).__name__ != "SearchSorted" or eqn.invars[0].aval.ndim != 1:
         raise Unknown(f"{eqn.primitive.name} of {primitive}")
     sides: tuple[Literal["left", "right"], ...] = ("left", "right")
-    named = [side for side in sides if f"side={side}" in str(primitive)]
+    named: list[Literal["left", "right"]] = [
+        side for side in sides if f"side={side}" in str(primitive)
+    ]
     if len(named) != 1:
         raise Unknown(f"a search on which side? {primitive}")
     side = named[0]
