@@ -147,7 +147,7 @@ def leaf_codes(problem: Problem) -> Array:
     if isinstance(problem.x, SparseRows):
         return sparse_codes(problem)
     model = problem.family.cluster_model()
-    return _codes(problem) if model.solves else _compiled_codes(problem)
+    return _codes(problem) if model.solves else _codes_by_program(problem)
 
 
 def _codes(problem: Problem) -> Array:
@@ -155,7 +155,7 @@ def _codes(problem: Problem) -> Array:
     return model.result(leaves)
 
 
-_compiled_codes = program(_codes)
+_codes_by_program = program(_codes)
 
 
 def padded(problem: Problem) -> Problem:
@@ -272,7 +272,11 @@ def _explanation(problem: Problem) -> str:
 
 
 def check_costs(costs: DataLike, children: DataLike, problem: Problem) -> None:
-    """Raise ArithmeticError at the first merge cost that could not be computed."""
+    """Raise ArithmeticError at the first merge cost that could not be computed.
+
+    ValueError where the numbers of the rows are at fault: some engines find that by the
+    costs of rows, others by those of merges.
+    """
     costs = np.asarray(costs)
     bad = np.flatnonzero(~np.isfinite(costs))
     smallest = jnp.finfo(costs.dtype).tiny
@@ -280,7 +284,7 @@ def check_costs(costs: DataLike, children: DataLike, problem: Problem) -> None:
         # Costs of 0 are right where all rows are equal, and no fault is found there.
         fault = range_fault(problem.x, costs.dtype)
         if fault:
-            raise ArithmeticError(f"Merge costs could not be computed. {fault}")
+            raise ValueError(f"Merge costs could not be computed. {fault}")
     if len(bad):
         pair = tuple(int(node) for node in np.asarray(children)[bad[0]])
         usual = (

@@ -58,7 +58,7 @@ def held_out_log_likelihood(
         tree: A dendrogram over its rows, or the children of one `[m − 1, 2]`.
         rows: Rows that it is not of, `[r, d]`.
         num_clusters: The number k of clusters of the cut, from 1, or the number of
-            trees of a forest, to m; static.
+            trees of a forest, to m; known, not traced.
 
     Returns:
         Scalar, in nats; −inf if a row has no likelihood.
@@ -111,7 +111,7 @@ def leave_one_out_log_likelihood(
             of a convex function lack a term that is x's alone.
         tree: A dendrogram over its rows, or the children of one `[m − 1, 2]`.
         num_clusters: The number k of clusters of the cut, from 1, or the number of
-            trees of a forest, to m; static.
+            trees of a forest, to m; known, not traced.
 
     Returns:
         Scalar, in nats; −inf if a row has no likelihood without itself.
@@ -153,7 +153,7 @@ def cut_cost(
             lack a term that is x's alone.
         tree: A dendrogram over its rows, or the children of one `[m − 1, 2]`.
         num_clusters: The number k of clusters of the cut, from 1, or the number of
-            trees of a forest, to m; static.
+            trees of a forest, to m; known, not traced.
 
     Returns:
         Scalar, in nats, at least 0.

@@ -10,7 +10,9 @@ import subprocess
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
+import jax
 import numpy as np
 import pytest
 import scipy.io
@@ -19,6 +21,7 @@ from scipy.cluster import hierarchy
 
 from bregjax import Dendrogram, Problem, __version__, certify, dendrogram_purity
 from bregjax.__main__ import build_parser, main
+from bregjax._cli.cache import keep_compiled_programs
 from bregjax._cli.columns import ColumnChoice
 from bregjax._cli.smoothing_choice import (
     choose_smoothing,
@@ -180,6 +183,36 @@ def test_compiled_programs_are_kept_where_the_system_has_it(tmp_path):
             check=True,
         )
         assert done.stdout.strip() == str(tmp_path / expected)
+
+
+def test_users_choices_of_what_is_kept_stay(monkeypatch):
+    config: Any = jax.config
+    least = "jax_persistent_cache_min_compile_time_secs"
+    kept = config.jax_compilation_cache_dir, getattr(config, least)
+    names = ("XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR", least.upper())
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr(Path, "home", lambda: Path("/home/me"))
+    try:
+        config.update("jax_compilation_cache_dir", None)
+        config.update(least, 3.0)
+        monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
+        keep_compiled_programs()
+        expected = str(Path("/home/me/.cache/bregjax"))
+        assert config.jax_compilation_cache_dir == expected
+        assert getattr(config, least) == 3.0
+
+        def no_home():
+            raise RuntimeError
+
+        config.update("jax_compilation_cache_dir", None)
+        monkeypatch.setattr(Path, "home", no_home)
+        keep_compiled_programs()
+        assert config.jax_compilation_cache_dir is None
+    finally:
+        config.update("jax_compilation_cache_dir", kept[0])
+        config.update(least, kept[1])
 
 
 # --- tables ------------------------------------------------------------------------

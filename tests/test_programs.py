@@ -1,5 +1,7 @@
 """Programs by NumPy give what compiled ones do, primitive by primitive."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,8 +13,10 @@ from jax import lax
 from bregjax._evaluation import build_leaves
 from bregjax._problem import Problem
 from bregjax._programs import program
-from bregjax._programs.calls import is_quick
+from bregjax._programs.calls import compile_nanoseconds
+from bregjax._programs.elementwise import Unknown
 from bregjax._programs.translate import Routine
+from bregjax.hierarchy import agglomerate
 from bregjax.hierarchy._search import take
 
 rng = np.random.default_rng(0)
@@ -41,7 +45,7 @@ ON_POSITIVE = [
     lax.lgamma, lax.digamma, lambda x: lax.polygamma(jnp.ones_like(x), x),
     lambda x: lax.igamma(x, 1.5 * x), lambda x: lax.igammac(x, 1.5 * x),
     lambda x: lax.betainc(x, x + 1, 0.3 * jnp.ones_like(x)),
-    lambda x: lax.zeta(x + 1.5, x), lambda x: lax.erf_inv(x / 40),
+    lambda x: lax.erf_inv(x / 40),
 ]  # fmt: skip
 
 
@@ -253,7 +257,7 @@ def test_what_numpy_runs_and_what_is_compiled():
         assert total.routine(small, scale=2.0) is total.routine(small + 1, scale=2.0)
         much = total.routine(jax.ShapeDtypeStruct((10**9,), "f4"), scale=2.0)
         assert much is not None
-        assert not is_quick(much)
+        assert much.nanoseconds > compile_nanoseconds(much.size)
     assert isinstance(found["sum"], np.ndarray)
     assert found["sum"] == 20.0
     assert not np.shares_memory(found["x"], small)
@@ -273,3 +277,167 @@ def test_what_has_no_form_in_numpy_is_compiled():
     with jax.enable_x64(True):
         assert convolved.routine(POSITIVE) is None
         assert isinstance(convolved(POSITIVE), jax.Array)
+
+
+singles = functools.partial(np.array, dtype=np.float32)
+longs = functools.partial(np.array, dtype=np.int64)
+bytes_of = functools.partial(np.array, dtype=np.uint8)
+ints = functools.partial(np.array, dtype=np.int32)
+FAR = np.array([-np.inf, -3e9, -2.0, -0.5, -0.0, 0.0, 0.5, 300.0, 3e9, np.inf, np.nan])
+ORDERS = np.array([0.0, 0.0, 0.0, 1.0, 2.0, 2.0, 1.0, 3.0, np.inf])
+POINTS = np.array([1.0, 0.0, -0.0, np.inf, np.inf, -1.0, -1.0, 0.5, 0.5])
+SHARES = np.array([0.0, 0.5, 1.0, np.inf, np.nan])
+BYTES = np.array([100, 100, 7], np.int8)
+INDEFINITE = np.array([[1.0, 2.0], [2.0, 1.0]], np.float32)
+NONE = np.zeros((2, 0))
+ODD_CALLS = [
+    (lambda x: [x.astype(t) for t in ("i1", "u1", "i4", "u4", "i8", "u8", "?")], FAR),
+    (lax.lgamma, FAR),
+    (lax.digamma, FAR),
+    (lax.polygamma, ORDERS, POINTS),
+    (lax.igamma, *np.meshgrid(SHARES, [0.0, 0.5, 1.0, 3.0, np.inf])),
+    (lax.igammac, *np.meshgrid(SHARES, [0.0, 0.5, 1.0, 3.0, np.inf])),
+    (lax.div, COUNTS, np.zeros(5, int)),
+    (lax.div, bytes_of([1, 2]), bytes_of([0, 2])),
+    (lax.rem, COUNTS, np.zeros(5, int)),
+    (lambda a, b: (a // b, a % b), COUNTS, np.array([0, 2, 0, -3, 0])),
+    (
+        lambda k: lax.select_n(k, *(n * jnp.ones(4) for n in range(3))),
+        ints([0, 1, 5, -1]),
+    ),
+    (lax.round, np.array([0.49999999999999994, -0.5, 2.5, np.inf, 2**52 + 1.0])),
+    (lambda x: [lax.cumsum(x), lax.cumprod(x), lax.cummax(x)], BYTES),
+    (lambda x: [lax.cumsum(x, reverse=True)], BYTES.astype(np.int32) << 24),
+    (lambda x: [lax.reduce_and(x, (0,)), lax.reduce_or(x, (0,))], BYTES),
+    (lambda x: [jnp.max(x, 1, initial=-1.0), jnp.min(x, 1, initial=1.0)], NONE),
+    (lambda x: jnp.max(x, axis=1, initial=-9), NONE.astype(np.int8)),
+    (lambda x: lax.dot(x, x, preferred_element_type=jnp.int32), BYTES),
+    (
+        lambda x: lax.dot(x, x, preferred_element_type=jnp.float64),
+        singles([1e30, 1]),
+    ),
+    (jnp.power, singles([2, 3]), longs([3, -4])),
+    (jnp.linalg.cholesky, INDEFINITE),
+    (lambda x: jnp.linalg.eigh(x)[0], singles([[np.nan, 0], [0, 1]])),
+    (lax.igamma, singles([1, 2]), singles([1, 2])),
+]
+
+
+@pytest.mark.parametrize("call", ODD_CALLS)
+def test_values_and_types_at_the_ends_of_domains(call):
+    function, *args = call
+    rtol = 1e-5 if any(np.asarray(a).dtype == np.float32 for a in args) else 1e-10
+    agree(function, *args, rtol=rtol)
+
+
+@pytest.mark.parametrize("operation", ["add", "multiply", "min", "max", "set"])
+def test_plain_scatters_have_a_form(operation):
+    agree(lambda x: getattr(x.at[0], operation)(2.0), POSITIVE)
+
+
+def test_what_is_not_plain_is_compiled():
+    kinds = [
+        lambda x: x.at[0].apply(jnp.log1p),
+        lambda x: lax.zeta(x + 1.5, x),
+        lambda x: x.astype(jnp.bfloat16),
+        lambda x: x + jax.random.uniform(jax.random.key(0)),
+    ]
+    with jax.enable_x64(True):
+        for kind in kinds:
+            with pytest.raises(Unknown):
+                Routine(jax.make_jaxpr(kind)(POSITIVE))
+            got = program(kind)(POSITIVE)
+            np.testing.assert_array_equal(got, jax.jit(kind)(POSITIVE))
+        key, double = program(lambda k, x: (k, 2 * x))(jax.random.key(3), POSITIVE)
+    assert key == jax.random.key(3)
+    np.testing.assert_array_equal(double, 2 * POSITIVE)
+
+
+def test_results_are_the_callers_own():
+    held = np.arange(3.0)
+
+    @program
+    def several(x):
+        twice = 2 * x
+        return twice, twice, jnp.arange(3) + 1, held, x
+
+    x = np.ones(3)
+    with jax.enable_x64(True):
+        first = several(x)
+        for result in first:
+            result[:] = 99
+            assert x.sum() == 3.0
+        held[:] = 99
+        again = several(x)
+    expected = [[2, 2, 2], [2, 2, 2], [1, 2, 3], [0, 1, 2], [1, 1, 1]]
+    np.testing.assert_array_equal(again, expected)
+    assert not np.shares_memory(first[0], first[1])
+
+
+def test_modes_and_weak_types_are_told_apart():
+    tenth = program(lambda x: x * 0.1)
+    tenth.routine(np.ones(3))
+    times = program(lambda a, b: a * b)
+    one = np.ones(2, np.float32)
+    with jax.enable_x64(True):
+        assert tenth(np.ones(3))[0] == 0.1
+        for factor in (
+            jnp.asarray(2.0),
+            jnp.asarray(np.float64(2)),
+            np.float64(2),
+            2.0,
+        ):
+            expected = jax.jit(lambda a, b: a * b)(factor, one).dtype
+            assert times(factor, one).dtype == expected
+
+
+def test_long_loops_are_compiled():
+    turns = []
+
+    @program
+    def harmonic(x, n):
+        turns.append(1)
+        return lax.fori_loop(0, n, lambda k, s: s + 1 / (k + x), 0.0)
+
+    held = lambda x: lax.while_loop(lambda s: s < 10**7, lambda s: s + 1, 0) + x
+    with jax.enable_x64(True):
+        assert isinstance(harmonic(1.0, 10), np.ndarray)
+        long = harmonic(1.0, 300_000)
+        assert isinstance(long, jax.Array)
+        np.testing.assert_allclose(long, np.sum(1 / np.arange(1, 300_001)), rtol=1e-12)
+        assert isinstance(harmonic(1.0, 10), jax.Array)
+        # Nothing is looped through while it is translated.
+        assert isinstance(program(held)(1), jax.Array)
+        never = program(lambda x: lax.cond(x > 0, lambda: x, lambda: held(x)))
+        assert never(1) == 1
+
+
+def test_few_forms_are_kept():
+    scaled = program(lambda x, *, k, j: x * k + j)
+    with jax.enable_x64(True):
+        for k in range(300):
+            scaled.routine(np.ones(2), k=k, j=0)
+        assert scaled.routine(np.ones(2), k=299, j=0) is scaled.routine(
+            np.ones(2), j=0, k=299
+        )
+    assert len(scaled._routines) <= 256
+    assert len(scaled._compiled) <= 256
+
+
+def test_searches_for_nan_find_it():
+    logs = program(jnp.log)
+    with jax.enable_x64(True), jax.debug_nans(True), pytest.raises(FloatingPointError):
+        logs(-np.ones(2))
+
+
+@pytest.mark.parametrize("engine", ["numpy", "matrix"])
+def test_rows_too_small_are_the_same_error_of_all_engines(engine):
+    tiny = np.random.default_rng(1).gamma(2, size=(12, 3)) * 1e-160
+    with pytest.raises(ValueError, match="underflow"):
+        agglomerate(Problem(tiny, family="gaussian"), engine=engine)
+
+
+def test_traced_values_that_a_function_holds():
+    total = lambda t: jnp.sum(program(lambda x: t * x)(np.ones(3)))
+    with jax.enable_x64(True):
+        assert jax.grad(total)(2.0) == 3.0

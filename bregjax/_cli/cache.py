@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -10,18 +11,27 @@ __all__ = ["keep_compiled_programs"]
 
 # Programs that take less seconds to compile are not worth a file.
 _SHORT = 0.2
+_LEAST, _USUAL = "jax_persistent_cache_min_compile_time_secs", 1.0
 
 
 def keep_compiled_programs() -> None:
     """Tell JAX to keep compiled programs in the user's folder for such things.
 
-    Where the user has chosen a folder, by JAX_COMPILATION_CACHE_DIR, say, that stays. A
-    folder that can't be written to costs a warning of JAX's, no more.
+    What the user has chosen stays: a folder, by JAX_COMPILATION_CACHE_DIR, say, or from
+    how many seconds on programs are kept. A folder that can't be written to costs a
+    warning of JAX's, no more; a user without a home folder has nothing kept.
     """
-    if jax.config.jax_compilation_cache_dir:  # pyright: ignore[reportAttributeAccessIssue]
+    config: Any = jax.config
+    if config.jax_compilation_cache_dir:
         return
-    jax.config.update("jax_compilation_cache_dir", str(_folder() / "bregjax"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", _SHORT)
+    try:
+        folder = _folder() / "bregjax"
+    except RuntimeError:
+        return
+    config.update("jax_compilation_cache_dir", str(folder))
+    chosen = _LEAST.upper() in os.environ or getattr(config, _LEAST) != _USUAL
+    if not chosen:
+        config.update(_LEAST, _SHORT)
 
 
 def _folder() -> Path:
@@ -30,4 +40,6 @@ def _folder() -> Path:
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    # Its specification has relative paths ignored.
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(given) if os.path.isabs(given) else Path.home() / ".cache"

@@ -1,6 +1,5 @@
 """Primitives of one number at a time, and of number types, by NumPy."""
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -14,11 +13,6 @@ Run = Callable[..., Any]
 
 class Unknown(Exception):
     """Raised where a primitive, or a way to call one, has no form in NumPy here."""
-
-
-def _special(name: str) -> Callable[[Any], Run]:
-    """Take a function from SciPy, which is imported at the first use."""
-    return lambda eqn: getattr(importlib.import_module("scipy.special"), name)
 
 
 def _always(function: Run) -> Callable[[Any], Run]:
@@ -52,8 +46,24 @@ def _quotient(eqn: Any) -> Run:
 
 
 def _towards_zero(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The quotient of whole numbers, without its remainder."""
-    return (a - np.fmod(a, b)) // b
+    """The quotient of whole numbers, without its remainder; by 0 all bits are set."""
+    found = (a - np.fmod(a, b)) // b
+    return np.where(b == 0, np.invert(np.zeros_like(found)), found)
+
+
+def _remainder(eqn: Any) -> Run:
+    if np.issubdtype(eqn.outvars[0].aval.dtype, np.integer):
+        return lambda a, b: np.where(b == 0, a, np.fmod(a, b))
+    return np.fmod
+
+
+def _power(eqn: Any) -> Run:
+    base, power = (np.dtype(operand.aval.dtype) for operand in eqn.invars)
+    if base.kind != "f":
+        raise Unknown("pow of whole numbers")
+    if power == base:
+        return np.power
+    return lambda x, y: np.power(x, y.astype(base))
 
 
 def _select(eqn: Any) -> Run:
@@ -63,15 +73,36 @@ def _select(eqn: Any) -> Run:
 
 
 def _chosen(which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
-    found = cases[0]
-    for number, case in enumerate(cases[1:], start=1):
-        found = np.where(which == number, case, found)
+    """The case of each number; of numbers out of range, the first or the last."""
+    found = cases[-1]
+    for number, case in reversed([*enumerate(cases[:-1])]):
+        found = np.where(which <= number, case, found)
     return found
 
 
 def _converted(eqn: Any) -> Run:
-    dtype = np.dtype(eqn.params["new_dtype"])
+    old, dtype = eqn.invars[0].aval.dtype, np.dtype(eqn.params["new_dtype"])
+    if dtype.kind in "iu" and np.issubdtype(old, np.floating):
+        return _whole(dtype)
     return lambda x: np.asarray(x).astype(dtype)
+
+
+def _whole(dtype: np.dtype) -> Run:
+    """Floating numbers to whole ones: the nearest that there is, and 0 for NaN."""
+    info = np.iinfo(dtype)
+    # One more than the last number is a floating number; the last may be none.
+    low, beyond = float(info.min), float(2 ** (info.bits - (dtype.kind == "i")))
+
+    def run(x: np.ndarray) -> np.ndarray:
+        x = np.asarray(x)
+        inside = (low <= x) & (x < beyond)
+        found = np.where(inside, x, 0).astype(dtype)
+        if np.all(inside):
+            return found
+        found = np.where(x < low, info.min, found)
+        return np.where(x >= beyond, info.max, found).astype(dtype)
+
+    return run
 
 
 def _platform(eqn: Any) -> Run:
@@ -110,7 +141,13 @@ def _reinterpreted(eqn: Any) -> Run:
 def _rounded(eqn: Any) -> Run:
     if int(eqn.params["rounding_method"]) == 1:
         return np.rint
-    return lambda x: np.trunc(x + np.copysign(0.5, x))
+    return _away_from_zero
+
+
+def _away_from_zero(x: np.ndarray) -> np.ndarray:
+    """The nearest whole number, of two that are equally near the larger in size."""
+    whole = np.trunc(x)
+    return whole + np.copysign(np.abs(x - whole) >= 0.5, x).astype(whole.dtype)
 
 
 def _reduced_precision(eqn: Any) -> Run:
@@ -195,8 +232,6 @@ BUILDERS: dict[str, Callable[[Any], Run]] = {
             "nextafter": np.nextafter,
             "not": np.invert,
             "or": np.bitwise_or,
-            "pow": np.power,
-            "rem": np.fmod,
             "rsqrt": lambda x: 1 / np.sqrt(x),
             "shift_left": np.left_shift,
             "shift_right_arithmetic": np.right_shift,
@@ -213,24 +248,6 @@ BUILDERS: dict[str, Callable[[Any], Run]] = {
             "xor": np.bitwise_xor,
         }.items()
     },
-    **{
-        name: _special(function)
-        for name, function in {
-            "bessel_i0e": "i0e",
-            "bessel_i1e": "i1e",
-            "digamma": "digamma",
-            "erf": "erf",
-            "erfc": "erfc",
-            "erf_inv": "erfinv",
-            "igamma": "gammainc",
-            "igammac": "gammaincc",
-            "lgamma": "gammaln",
-            "logistic": "expit",
-            "polygamma": "polygamma",
-            "regularized_incomplete_beta": "betainc",
-            "zeta": "zeta",
-        }.items()
-    },
     "bitcast_convert_type": _reinterpreted,
     "convert_element_type": _converted,
     "div": _quotient,
@@ -241,6 +258,8 @@ BUILDERS: dict[str, Callable[[Any], Run]] = {
     "reduce_precision": _reduced_precision,
     "optimization_barrier": _always(lambda *operands: operands),
     "platform_index": _platform,
+    "pow": _power,
+    "rem": _remainder,
     "round": _rounded,
     "select_n": _select,
 }

@@ -49,8 +49,12 @@ def _gather(eqn: Any) -> Run:
     return run
 
 
-def _scatter(combine: Callable[..., None] | None) -> Callable[[Any], Run]:
+def _scatter(name: str | None, combine: np.ufunc | None) -> Callable[[Any], Run]:
+    """Scatter with an operation, of a primitive's name; None, to put in place."""
+
     def build(eqn: Any) -> Run:
+        if not _is_plain(eqn, name):
+            raise Unknown("scatter with a function of its own")
         numbers = eqn.params["dimension_numbers"]
         operand, indices, updates = (variable.aval for variable in eqn.invars)
         absent = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
@@ -83,12 +87,28 @@ def _scatter(combine: Callable[..., None] | None) -> Callable[[Any], Run]:
             if combine is None:
                 x[places] = update
             else:
-                combine(x, places, update)
+                combine.at(x, places, update)
             return x
 
         return run
 
     return build
+
+
+def _is_plain(eqn: Any, name: str | None) -> bool:
+    """Whether what a scatter calls is a primitive; if None, takes the update."""
+    jaxpr = eqn.params.get("update_jaxpr")
+    if jaxpr is None:
+        return True
+    old, new = jaxpr.invars
+    (out,) = jaxpr.outvars
+    if name is None:
+        return not jaxpr.eqns and out is new
+    if len(jaxpr.eqns) != 1:
+        return False
+    (step,) = jaxpr.eqns
+    operands = [*map(id, step.invars)] == [id(old), id(new)]
+    return step.primitive.name == name and operands and step.outvars[0] is out
 
 
 class _Windows:
@@ -171,13 +191,13 @@ def _filling(dtype: np.dtype) -> Any:
 
 BUILDERS: dict[str, Callable[[Any], Run]] = {
     "gather": _gather,
-    "scatter": _scatter(None),
-    "scatter-add": _scatter(np.add.at),
-    "scatter_add": _scatter(np.add.at),
-    "scatter-max": _scatter(np.maximum.at),
-    "scatter_max": _scatter(np.maximum.at),
-    "scatter-min": _scatter(np.minimum.at),
-    "scatter_min": _scatter(np.minimum.at),
-    "scatter-mul": _scatter(np.multiply.at),
-    "scatter_mul": _scatter(np.multiply.at),
+    "scatter": _scatter(None, None),
+    "scatter-add": _scatter("add", np.add),
+    "scatter_add": _scatter("add", np.add),
+    "scatter-max": _scatter("max", np.maximum),
+    "scatter_max": _scatter("max", np.maximum),
+    "scatter-min": _scatter("min", np.minimum),
+    "scatter_min": _scatter("min", np.minimum),
+    "scatter-mul": _scatter("mul", np.multiply),
+    "scatter_mul": _scatter("mul", np.multiply),
 }

@@ -22,7 +22,7 @@ def _roots(x: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError:
         flat = np.reshape(x, (-1, *x.shape[-2:]))
         if len(flat) == 1:
-            return np.full(x.shape, np.nan)
+            return np.full(x.shape, np.nan, x.dtype)
         half = len(flat) // 2
         parts = np.concatenate([_roots(flat[:half]), _roots(flat[half:])])
         return parts.reshape(x.shape)
@@ -63,7 +63,8 @@ def _eigh(eqn: Any) -> Run:
         try:
             values, vectors = np.linalg.eigh(x, UPLO=triangle)
         except np.linalg.LinAlgError:
-            return np.full(x.shape, np.nan), np.full(x.shape[:-1], np.nan)
+            lost = np.full(x.shape, np.nan, x.dtype)
+            return lost, lost[..., 0]
         return vectors, values
 
     return run

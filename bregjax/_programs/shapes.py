@@ -1,7 +1,7 @@
 """Primitives that move numbers about, and that reduce along axes, by NumPy."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -100,7 +100,13 @@ def _searchsorted(eqn: Any) -> Run:
     primitive = eqn.params.get("_prim")
     if type(primitive).__name__ != "SearchSorted" or eqn.invars[0].aval.ndim != 1:
         raise Unknown(f"{eqn.primitive.name} of {primitive}")
-    side = "right" if "side=right" in str(primitive) else "left"
+    sides: tuple[Literal["left", "right"], ...] = ("left", "right")
+    named: list[Literal["left", "right"]] = [
+        side for side in sides if f"side={side}" in str(primitive)
+    ]
+    if len(named) != 1:
+        raise Unknown(f"a search on which side? {primitive}")
+    side = named[0]
     dtype = eqn.outvars[0].aval.dtype
     return lambda x, values: [np.searchsorted(x, values, side).astype(dtype)]
 
@@ -154,11 +160,28 @@ def _reduction(function: Callable[..., Any]) -> Callable[[Any], Run]:
         dtype = eqn.outvars[0].aval.dtype
         if not axes:
             return lambda x: x
+        shape = eqn.invars[0].aval.shape
+        if function in _EXTREMES and not all(shape[axis] for axis in axes):
+            start = _extreme(np.dtype(dtype), _EXTREMES[function])
+            return lambda x: function(x, axis=axes, initial=start)
         if function in (np.add.reduce, np.multiply.reduce):
             return lambda x: function(x, axis=axes, dtype=dtype)
         return lambda x: function(x, axis=axes)
 
     return build
+
+
+def _extreme(dtype: np.dtype, sign: int) -> Any:
+    """The number of a type that all others are beyond, on the side of −sign."""
+    if dtype.kind == "f":
+        return -sign * np.inf
+    if dtype.kind == "b":
+        return sign < 0
+    info = np.iinfo(dtype)
+    return info.min if sign > 0 else info.max
+
+
+_EXTREMES = {np.maximum.reduce: 1, np.minimum.reduce: -1}
 
 
 def _where(function: Callable[..., Any]) -> Callable[[Any], Run]:
@@ -172,9 +195,12 @@ def _where(function: Callable[..., Any]) -> Callable[[Any], Run]:
 def _cumulative(function: Callable[..., Any]) -> Callable[[Any], Run]:
     def build(eqn: Any) -> Run:
         axis = eqn.params["axis"]
+        # NumPy adds up narrow whole numbers in wide ones, if not told.
+        dtype = np.dtype(eqn.outvars[0].aval.dtype)
+        run = lambda x: function(x, axis=axis, dtype=dtype)
         if not eqn.params["reverse"]:
-            return lambda x: function(x, axis=axis)
-        return lambda x: np.flip(function(np.flip(x, axis), axis=axis), axis)
+            return run
+        return lambda x: np.flip(run(np.flip(x, axis)), axis)
 
     return build
 
@@ -184,6 +210,7 @@ def _dot_general(eqn: Any) -> Run:
     (sum_a, sum_b), (batch_a, batch_b) = eqn.params["dimension_numbers"]
     rank_a, rank_b = (len(operand.aval.shape) for operand in eqn.invars)
     dtype = np.dtype(eqn.outvars[0].aval.dtype)
+    wide = np.result_type(*(operand.aval.dtype for operand in eqn.invars), dtype)
     free_a = [k for k in range(rank_a) if k not in (*sum_a, *batch_a)]
     free_b = [k for k in range(rank_b) if k not in (*sum_b, *batch_b)]
     sizes = eqn.invars[0].aval.shape, eqn.invars[1].aval.shape
@@ -195,8 +222,8 @@ def _dot_general(eqn: Any) -> Run:
     out = eqn.outvars[0].aval.shape
 
     def run(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        a = np.reshape(np.transpose(a, order_a), shape_a)
-        b = np.reshape(np.transpose(b, order_b), shape_b)
+        a = np.reshape(np.transpose(a, order_a), shape_a).astype(wide, copy=False)
+        b = np.reshape(np.transpose(b, order_b), shape_b).astype(wide, copy=False)
         return np.reshape(np.matmul(a, b), out).astype(dtype, copy=False)
 
     return run
@@ -219,10 +246,10 @@ BUILDERS: dict[str, Callable[[Any], Run]] = {
     "expand_dims": _reshape,
     "iota": _iota,
     "pad": _pad,
-    "reduce_and": _reduction(np.logical_and.reduce),
+    "reduce_and": _reduction(np.bitwise_and.reduce),
     "reduce_max": _reduction(np.maximum.reduce),
     "reduce_min": _reduction(np.minimum.reduce),
-    "reduce_or": _reduction(np.logical_or.reduce),
+    "reduce_or": _reduction(np.bitwise_or.reduce),
     "reduce_prod": _reduction(np.multiply.reduce),
     "reduce_sum": _reduction(np.add.reduce),
     "reshape": _reshape,

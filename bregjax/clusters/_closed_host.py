@@ -4,7 +4,7 @@ import jax
 import numpy as np
 from typing_extensions import override
 
-from bregjax._programs import Program, compiling, program
+from bregjax._programs import Program, compile_nanoseconds, program
 from bregjax._typing import PyTree
 from bregjax.clusters._base import ClusterModel
 from bregjax.clusters._gaussian_models import FullGaussianModel
@@ -95,7 +95,7 @@ class ClosedHost(HostModel):
         m = jax.tree.leaves(leaves)[0].shape[0]
         pairs = m**2 / 2 * many.nanoseconds / _SIZES[-1]
         merges = m * (few.nanoseconds + _MERGE)
-        return pairs + merges <= _ENGINE + 2 * compiling(few.size)
+        return pairs + merges <= _ENGINE + 2 * compile_nanoseconds(few.size)
 
     @override
     def noise(self, state: PyTree) -> np.ndarray:

@@ -54,9 +54,9 @@ class HostModel(abc.ABC):
 
     A cost that has to be solved for takes a number of steps that depends on the pair,
     and a program that solves for the worst pair is expensive to compile. So an engine
-    asks a host model for many pairs at once, and the host model calls its compiled
-    programs as often as it takes. States are those of a `ClusterModel`, with NumPy
-    arrays `[k, ...]`.
+    asks a host model for many pairs at once. The host model calls programs as often as
+    it takes; of a few clusters NumPy runs them, and nothing is compiled. States are
+    those of a `ClusterModel`, with NumPy arrays `[k, ...]`.
 
     Examples:
         >>> import bregjax as bj

@@ -37,7 +37,7 @@ __all__ = ["CoexistingPairs", "comparisons", "limits", "lives_of"]
 
 # _CHUNKS  How many times the living clusters, fewer with each merge, are gathered. Too
 #     few, and dead ones are screened; too many, and gathering takes longer.
-# _PAIRS  CoexistingPairs that are looked at together.
+# _PAIRS  Pairs that are looked at together.
 _CHUNKS = 16
 _PAIRS = 2**19
 

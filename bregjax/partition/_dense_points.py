@@ -49,7 +49,7 @@ class DensePoints(Points):
         """The first rows of a known problem; what comes behind only fills up."""
         model = problem.family.cluster_model()
         statistics, smoothed_weights = smoothed_statistics(problem)
-        make = _compiled_leaves if not model.solves else type(model).leaves
+        make = _leaves if not model.solves else type(model).leaves
         leaves = make(model, statistics, smoothed_weights)
         there = np.arange(problem.num_points) < num_points
         return cls(
@@ -65,7 +65,7 @@ class DensePoints(Points):
         model = self.model
         if model.solves:
             return model.unions(self.statistics, members)
-        return _compiled_unions(model, self.statistics, members)
+        return _unions(model, self.statistics, members)
 
     @override
     def costs(self, states: PyTree) -> Array:
@@ -102,10 +102,10 @@ def _search_costs(points: DensePoints, cluster: PyTree) -> Array:
 
 
 @program
-def _compiled_leaves(model: ClusterModel, statistics: PyTree, weights: Array) -> PyTree:
+def _leaves(model: ClusterModel, statistics: PyTree, weights: Array) -> PyTree:
     return model.leaves(statistics, weights)
 
 
 @program
-def _compiled_unions(model: ClusterModel, statistics: PyTree, weights: Array) -> PyTree:
+def _unions(model: ClusterModel, statistics: PyTree, weights: Array) -> PyTree:
     return model.unions(statistics, weights)

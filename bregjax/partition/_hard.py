@@ -1,7 +1,7 @@
 """Bregman hard clustering: Lloyd's iterations under the costs of any cluster model."""
 
 from dataclasses import dataclass
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import jax
 import jax.numpy as jnp
@@ -85,8 +85,7 @@ class HardClustering(Fitted):
         """
         costs = self._costs("assign", rows)
         _check_any(costs)
-        known = np.where(np.isnan(costs), np.inf, costs)
-        return np.argmin(known, axis=1).astype(np.int32)
+        return np.asarray(_cheapest(costs, np))
 
     def assignment_costs(self, rows: TableLike | None = None) -> np.ndarray:
         """Compute the cost of each row under each cluster, `[r, k]`, in nats.
@@ -302,11 +301,10 @@ def _own(costs: Array, labels: Array) -> Array:
     return jnp.take_along_axis(costs, labels[:, None], axis=1)[:, 0]
 
 
-@program
-def _cheapest(costs: Array) -> Array:
-    """The first cluster of least cost for each point, `[p]`."""
-    known = jnp.where(jnp.isnan(costs), jnp.inf, costs)
-    return jnp.argmin(known, axis=1).astype(jnp.int32)
+def _cheapest(costs: ArrayLike, xp: Any = jnp) -> Any:
+    """The first cluster of least cost for each point, by NumPy or JAX, `[p]`."""
+    known = xp.where(xp.isnan(costs), xp.inf, costs)
+    return xp.argmin(known, axis=1).astype(xp.int32)
 
 
 @program
