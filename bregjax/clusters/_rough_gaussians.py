@@ -253,9 +253,11 @@ class RoughGaussians(RoughCosts):
 
 def alike(covariance: np.ndarray) -> bool:
     """Whether covariances `[m, d, d]` are one, to rounding."""
-    deviation = np.sqrt(np.diagonal(covariance[0]))
-    apart = np.abs(covariance - covariance[:1]).max(axis=0)
-    return bool(np.all(apart <= len(deviation) * _EPS * np.outer(deviation, deviation)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviation = np.sqrt(np.diagonal(covariance[0]))
+        apart = np.abs(covariance - covariance[:1]).max(axis=0)
+        most = len(deviation) * _EPS * np.outer(deviation, deviation)
+        return bool(np.all(apart <= most))
 
 
 def _log_det(matrices: np.ndarray) -> np.ndarray:

@@ -1,0 +1,159 @@
+"""Rough costs of full Gaussians: what they may be off, bounds, the trees they find."""
+
+import numpy as np
+import pytest
+
+import bregjax as bj
+from bregjax._evaluation import working
+from bregjax.clusters._closed_host import ClosedHost
+from bregjax.clusters._host_model import rows_of
+from bregjax.clusters._moments import Moments
+from bregjax.clusters._rough_gaussians import RoughGaussians
+from bregjax.hierarchy._engine_bounded import bounded
+from bregjax.hierarchy._host_costs import host_leaves, rough_host
+
+TABLES = {
+    "groups": lambda rng: rng.normal(size=(60, 6)) + 5 * rng.integers(3, size=(60, 1)),
+    "one cloud": lambda rng: rng.normal(size=(40, 31)),
+    "units": lambda rng: rng.normal(size=(40, 3)) * [1e-6, 1.0, 1e6] + [1e-6, 9, 1e8],
+    "dependent": lambda rng: rng.normal(size=(50, 2)) @ [[1, 1, 0], [0, 1e-3, 1]],
+    "one column": lambda rng: rng.gamma(0.3, size=(50, 1)),
+}
+
+
+def gaussian(x, **options):
+    return bj.Problem(x, family="gaussian", **options)
+
+
+def problem_of(name, factor, rng):
+    """A table, under a share of the bandwidth of its columns."""
+    x = TABLES[name](rng)
+    blur = bj.blur(factor * np.std(x, axis=0))
+    return gaussian(x, smoothing=blur, weights=rng.uniform(0.2, 5, len(x)))
+
+
+def slots_of(problem):
+    """The clusters of a problem in slots, and on the host."""
+    host = ClosedHost(problem.family.cluster_model())
+    leaves = host_leaves(host, problem)
+    rough = RoughGaussians.of(leaves)
+    assert rough is not None
+    return host, leaves, rough
+
+
+@pytest.mark.parametrize("factor", [0.5, 1e-3])
+@pytest.mark.parametrize("name", TABLES)
+def test_costs_are_off_by_no_more_than_they_say(name, factor, rng):
+    """After random merges; bounds are below costs, and close for single points."""
+    with working(problem_of(name, factor, rng)) as problem:
+        host, nodes, rough = slots_of(problem)
+        m = problem.num_points
+        low, high = np.triu_indices(m, 1)
+        costs = host.search_costs(rows_of(nodes, low), rows_of(nodes, high))[0]
+        first = rough.first_bounds()[low, high]
+        assert np.all(first <= costs)
+        np.testing.assert_allclose(first, costs, rtol=1e-6, atol=1e-4)
+        slots = list(range(m))
+        while len(slots) > 2:
+            a, b = sorted(rng.choice(slots, 2, replace=False).tolist())
+            union = rough.pool(rows_of(nodes, [a]), rows_of(nodes, [b]))
+            for all_, new in zip(leaves_of(nodes), leaves_of(union), strict=True):
+                all_[a] = new[0]
+            rough.merge(a, b)
+            slots.remove(b)
+            others = np.array([slot for slot in slots if slot != a])
+            here = np.full(len(others), a)
+            states = rows_of(nodes, here), rows_of(nodes, others)
+            cost = host.search_costs(*states)[0]
+            found, error = rough.costs(here, others)
+            assert np.all(np.abs(found - cost) <= error + 1e-13 * cost)
+            assert np.all(error <= 1e-3 * (1 + cost))
+            for limit in (0.0, np.inf):
+                bounds = rough.bounds(a, limit)[others]
+                assert np.all(bounds <= cost * (1 + 1e-12))
+
+
+def leaves_of(state):
+    return state.weight, state.moments.mean, state.moments.covariance
+
+
+def test_the_worked_example():
+    problem = gaussian([[0.0, 0.0], [2.0, 0.0]], smoothing=bj.blur(1.0))
+    with working(problem) as copy:
+        _, _, rough = slots_of(copy)
+    cost, error = rough.costs(np.array([0]), np.array([1]))
+    np.testing.assert_allclose(cost, np.log(2), rtol=1e-14)
+    np.testing.assert_allclose(rough.first_bounds()[0, 1], np.log(2), rtol=1e-12)
+    assert 0 < error[0] < 1e-12
+
+
+@pytest.mark.parametrize("factor", [0.5, 1e-3])
+@pytest.mark.parametrize("name", TABLES)
+def test_trees_are_greedy(name, factor, rng):
+    problem = problem_of(name, factor, rng)
+    tree, info = bj.agglomerate(problem, return_info=True)
+    assert info.engine == "numpy"
+    assert info.bounded.rough_costs > 0
+    assert info.bounded.first_costs == 0
+    other = bj.agglomerate(problem, engine="windowed")
+    np.testing.assert_array_equal(tree.children, other.children)
+    np.testing.assert_allclose(tree.merge_costs, other.merge_costs, rtol=1e-6)
+    assert bj.certify(problem, tree).excess <= 1e-12
+
+
+def test_ties_are_settled_by_costs(rng):
+    """Points of a grid, some of them twice."""
+    x = rng.integers(4, size=(60, 2)).astype(float)
+    problem = gaussian(x, smoothing=bj.blur(0.7))
+    tree, info = bj.agglomerate(problem, return_info=True)
+    assert info.bounded.later_costs > 0
+    assert info.bounded.duplicates > 0
+    assert bj.certify(problem, tree).excess <= 1e-12
+
+
+@pytest.mark.parametrize("unit", [1e-140, 1e140])
+def test_units_change_nothing(unit, rng):
+    x = rng.normal(size=(30, 2))
+    one, other = (bj.agglomerate(gaussian(rows)) for rows in (x, unit * x))
+    np.testing.assert_array_equal(one.children, other.children)
+    np.testing.assert_allclose(one.merge_costs, other.merge_costs, rtol=1e-9)
+
+
+def test_points_that_stay_apart(rng):
+    x = rng.normal(size=(30, 3))
+    apart = [[0, 1], [2, 3]]
+    forest = bj.agglomerate(gaussian(x), cannot_link=apart)
+    assert bj.certify(gaussian(x), forest, cannot_link=apart).excess <= 1e-12
+    labels = forest.cut(forest.num_trees)
+    assert labels[0] != labels[1]
+
+
+def test_slots_are_left_out_on_the_way(rng):
+    """The tree is that of the engine without rough costs, which keeps all slots."""
+    x = rng.normal(size=(150, 3))
+
+    class Plain(ClosedHost):
+        def rough(self, leaves):
+            return None
+
+    with working(gaussian(x)) as problem:
+        leaves = host_leaves(Plain(problem.family.cluster_model()), problem)
+        trees = [
+            bounded(kind(problem.family.cluster_model()), leaves, np.arange(150))[0]
+            for kind in (ClosedHost, Plain)
+        ]
+    np.testing.assert_array_equal(*trees)
+
+
+def test_what_has_no_rough_costs(rng):
+    x = rng.normal(size=(8, 2))
+    center = Moments(np.zeros(2), np.eye(2))
+    for problem in (
+        bj.Problem(x, family="diagonal_gaussian"),
+        gaussian(x, smoothing=bj.mixing(center, 0.1)),
+    ):
+        with working(problem) as copy:
+            host = rough_host(copy)
+            if host is not None:
+                assert host.rough(host_leaves(host, copy)) is None
+        assert bj.agglomerate(problem).num_leaves == 8
