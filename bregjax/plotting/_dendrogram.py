@@ -13,7 +13,7 @@ from bregjax._typing import DataLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
 from bregjax.hierarchy._tree_nodes import finite_heights
-from bregjax.plotting._arguments import check_length, distinct, labels_and_numbers
+from bregjax.plotting._arguments import distinct, entries, labels_and_numbers
 from bregjax.plotting._brackets import Brackets, clusters_of_nodes, cut_level, top_of
 from bregjax.plotting._canvas import axes_or_new
 from bregjax.plotting._colors import (
@@ -103,6 +103,7 @@ def plot_dendrogram(
         ValueError: If `classes`, `names`, `labels` or `support` have another length
             than there are leaves or merges, a number is out of range, or a height is
             not finite.
+        TypeError: If one of these is no list or array, but a text, say.
 
     Examples:
         >>> from matplotlib.figure import Figure
@@ -118,8 +119,12 @@ def plot_dendrogram(
     if max_leaves is not None:
         most = check_count("max_leaves", max_leaves, np.iinfo(np.int32).max, "leaves")
         ends = min(m, most)
-    check_length("names", names, m)
-    check_length("classes", classes, m)
+    if names is not None:
+        names = entries("names", names, m)
+    if classes is not None:
+        classes = entries("classes", classes, m)
+    if support is not None:
+        support = entries("support", support, tree.num_merges, "merges")
     kinds, codes = ([], None) if classes is None else distinct(classes)
     # With names every leaf has room for letters, up to a width that pages have.
     most_long = 8.0 if names is None else 14.0
@@ -129,7 +134,6 @@ def plot_dendrogram(
     if orientation not in ("top", "bottom"):
         size = 4.8 + beside, float(np.clip(0.12 * ends, 3.6, most_long + 2))
     frame = TreeFrame.of(axes_or_new(ax, size), orientation)
-    check_length("support", support, tree.num_merges, "merges")
     found, numbers = labels_and_numbers(tree, num_clusters, labels)
     colors = colors_of_clusters(cluster_colors, numbers)
     brackets = draw_tree(
@@ -312,7 +316,7 @@ def _name(
     """Write names at the ends, if they fit, and say what they are."""
     size = font_size(frame.length / brackets.num_ends)
     if size is not None:
-        known = list(range(m) if names is None else names)
+        known = range(m) if names is None else names
         shown = [
             known[int(brackets.nodes[end])]
             if brackets.sizes[end] == 1

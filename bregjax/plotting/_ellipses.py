@@ -21,7 +21,7 @@ from bregjax.families import (
 )
 from bregjax.partition import HardClustering, SoftClustering
 from bregjax.partition._points import checked_on_host, points_of
-from bregjax.plotting._arguments import check_length, distinct, is_no_cluster
+from bregjax.plotting._arguments import distinct, entries, is_no_cluster
 from bregjax.plotting._canvas import axes_or_new, bare
 from bregjax.plotting._colors import Colors, colors_of_clusters, strokes_of
 from bregjax.plotting._text import escaped, shortened, shortened_all
@@ -108,7 +108,7 @@ def plot_ellipses(
         line: dict[str, Any] = {"color": "black", "linewidth": 1.2, "linestyle": style}
         words = f"{100 * level:.4g}% of its Gaussian{smoothed}"
         handles.append(Line2D([], [], label=words, **line))
-    words = [str(number) for number in np.array(numbers)[inside]]
+    words = [str(number) for number in numbers if not is_no_cluster(number)]
     if len(numbers) > _MOST_UNNUMBERED and max(map(len, words)) <= _MOST_LETTERS:
         _write_numbers(ax, words, means)
     for axis in (ax.xaxis, ax.yaxis):
@@ -161,8 +161,7 @@ def _clusters_of(
     if fitted:
         numbers = list(range(clusters.num_clusters))
         return problem, numbers, np.asarray(clusters.labels), clusters.states
-    check_length("labels", labels, problem.num_points, "rows")
-    found, codes = distinct(labels)
+    found, codes = distinct(entries("labels", labels, problem.num_points, "rows"))
     return problem, found, codes, _states(problem, codes)
 
 

@@ -13,7 +13,7 @@ from bregjax._problem import Problem
 from bregjax._typing import DataLike, TableLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
-from bregjax.plotting._arguments import check_length, distinct, labels_and_numbers
+from bregjax.plotting._arguments import distinct, entries, labels_and_numbers
 from bregjax.plotting._canvas import axes_in, bare, figure_of, holder, points_of
 from bregjax.plotting._colors import Colors, colors_of, colors_of_clusters, strokes_of
 from bregjax.plotting._dendrogram import draw_tree
@@ -140,8 +140,10 @@ def plot_heatmap(
     _check_leaves("tree", tree, m, "rows")
     if column_tree is not None:
         _check_leaves("column_tree", column_tree, d, "columns")
-    check_length("names", names, m, "rows")
-    check_length("classes", classes, m, "rows")
+    if names is not None:
+        names = entries("names", names, m, "rows")
+    if classes is not None:
+        classes = entries("classes", classes, m, "rows")
     codes, numbers = labels_and_numbers(tree, num_clusters, labels)
     strips = (len(numbers) > 1) + (classes is not None)
     kinds, kind_codes = ([], None) if classes is None else distinct(classes)

@@ -11,7 +11,7 @@ from bregjax._checks import check_count
 from bregjax._problem import Problem
 from bregjax._typing import DataLike, TableLike
 from bregjax.families import Bernoulli
-from bregjax.plotting._arguments import check_length, distinct
+from bregjax.plotting._arguments import distinct, entries
 from bregjax.plotting._canvas import axes_in, bare, holder, points_of
 from bregjax.plotting._colors import GRAY, Colors, colors_of_clusters, strokes_of
 from bregjax.plotting._tables import family_of_column, numbers_of
@@ -67,8 +67,7 @@ def plot_profiles(
     """
     table = numbers_of(data, columns)
     m = len(table.cells)
-    check_length("labels", labels, m, "rows")
-    numbers, codes = distinct(labels)
+    numbers, codes = distinct(entries("labels", labels, m, "rows"))
     weights = np.asarray(data.weights) if isinstance(data, Problem) else np.ones(m)
     shown = np.arange(table.cells.shape[1])
     if columns is None:

@@ -39,9 +39,10 @@ def numbers_of(
     """The columns of a table that are numbers, or those that were chosen.
 
     Raises:
-        ValueError: If there is no such column, one that was chosen has no numbers, or
-            no column has.
-        TypeError: If the table is sparse, or its values are traced.
+        ValueError: If there is no such column, none or one without numbers was chosen,
+            or no column has numbers.
+        TypeError: If the table is sparse, its values are traced, or `columns` is no
+            list.
     """
     if isinstance(data, Problem):
         cells, names, numeric = _of_problem(data)
@@ -98,6 +99,10 @@ def _chosen(
     columns: Sequence[Hashable], names: tuple[Hashable, ...], numeric: np.ndarray
 ) -> np.ndarray:
     """The places of columns that a user names, or numbers."""
+    if isinstance(columns, str) or not hasattr(columns, "__iter__"):
+        raise TypeError(
+            f"`columns` must be a list of columns; got {columns!r}. Take [{columns!r}]."
+        )
     places = []
     for column in columns:
         if column not in names:
@@ -113,4 +118,8 @@ def _chosen(
                 f"categories. There are {numbers[:20]}."
             )
         places.append(place)
+    if not places:
+        raise ValueError(
+            "`columns` must name a column or more; got none. Leave it out for all."
+        )
     return np.array(places, int)
