@@ -132,3 +132,20 @@ def test_columns_are_a_list_of_one_or_more():
         plot_heatmap(ROWS, TREE, columns=one)
     with pytest.raises(TypeError, match=r"must be a list .* got 'visits'"):
         plot_heatmap(ROWS, TREE, columns="visits")
+
+
+# Names as they are
+
+
+def test_names_of_clusters_and_classes_are_no_formulas():
+    odd = ["$^$", "$^$", "a", "a", "_b"]
+    figure = Figure(figsize=(8, 5))
+    panels = plot_profiles(ROWS, odd, figure.subplots())
+    figure.draw_without_rendering()  # matplotlib reads formulas when it draws
+    names = [text.get_text() for text in panels[0].get_yticklabels()]
+    assert names == ["$^$ (2)", "_b (1)", "a (2)"]
+    figure = Figure(figsize=(8, 5))
+    axes = plot_heatmap(ROWS, TREE, figure.subplots(), classes=odd, class_name="$^$")
+    figure.draw_without_rendering()
+    legend: Any = axes.color_bar.get_legend()
+    assert legend.get_title().get_text() == r"\$^\$"

@@ -26,7 +26,13 @@ from bregjax.plotting._strips import (
     legend_width,
 )
 from bregjax.plotting._tables import Numbers, numbers_of
-from bregjax.plotting._text import font_size, shortened, shortened_all, width_of
+from bregjax.plotting._text import (
+    escaped,
+    font_size,
+    shortened,
+    shortened_all,
+    width_of,
+)
 
 __all__ = ["HeatmapAxes", "plot_heatmap"]
 
@@ -177,6 +183,7 @@ def plot_heatmap(
             head="cluster",
         )
     patches: list[Patch] = []
+    title = None
     if kind_codes is not None:
         paints = colors_of(class_colors, len(kinds), "class_colors", muted=True)
         draw_strip(
@@ -189,6 +196,7 @@ def plot_heatmap(
             head=head_of(kinds, class_name),
         )
         patches = class_patches(kinds, paints)
+        title = None if class_name is None else escaped(class_name)
     heatmap = axes_in(
         whole,
         lambda wide, tall: (
@@ -250,7 +258,7 @@ def plot_heatmap(
     if patches:
         bar.legend(
             handles=patches,
-            title=class_name if classes is not None else None,
+            title=title,
             loc="upper left",
             bbox_to_anchor=(0.0, 1.0 if yes_or_no else -0.1),
             borderaxespad=0,

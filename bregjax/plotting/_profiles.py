@@ -103,7 +103,8 @@ def plot_profiles(
         panel.set_yticks([])
         size = font_size(points_of(panel)[1] / len(numbers))
         if rank % across == 0 and size is not None:
-            panel.set_yticks(np.arange(len(numbers)), names, fontsize=size)
+            places = np.arange(len(numbers))
+            panel.set_yticks(places, names, fontsize=size, parse_math=False)
             panel.tick_params(axis="y", length=0)
         panels.append(panel)
     words = "dots: means; bars: ± 1 SD; gray lines: means of all rows"
