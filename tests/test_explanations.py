@@ -187,6 +187,12 @@ def test_errors():
         bj.compare_rows(problem, [0], [99])
     with pytest.raises(TypeError, match="one comparison; got list. Take explain"):
         plot_comparison(bj.explain_clusters(problem, np.arange(24) % 2))  # pyright: ignore
+    comparison = bj.explain_clusters(problem, np.arange(24) % 2)[0]
+    for most in (0, -1):
+        with pytest.raises(ValueError, match="`most` must be from 1"):
+            plot_comparison(comparison, most=most)
+    with pytest.raises(TypeError, match="`most` must be one whole number"):
+        plot_comparison(comparison, most=1.5)  # pyright: ignore
     sparse = bj.Problem(scipy.sparse.eye_array(4, format="csr"), family="poisson")
     with pytest.raises(TypeError, match="dense rows to be explained"):
         bj.explain(sparse, [[0, 1], [2, 3], [4, 5]], -1)

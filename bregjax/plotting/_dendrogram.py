@@ -23,7 +23,7 @@ from bregjax.plotting._colors import (
     colors_of_clusters,
     strokes_of,
 )
-from bregjax.plotting._frame import Orientation, Scale, TreeFrame
+from bregjax.plotting._frame import Orientation, Scale, TreeFrame, below_zero
 from bregjax.plotting._strips import (
     STRIP,
     add_legend,
@@ -88,8 +88,9 @@ def plot_dendrogram(
             square roots, so that small merges show beside large ones (Ward's distances
             are square roots of costs); "linear"; or "log", on which lower ones than
             1e-6 of the greatest are drawn at that, and what costs nothing below it at
-            a tick 0. Of costs "root" if None, of other
-            heights "linear". Ticks are nats on any.
+            a tick 0. If None "root" of costs, "linear" of other heights and where a
+            height is below 0, which neither "root" nor "log" can show. Ticks are nats
+            on any.
         orientation: The side of the root: "top", "bottom", "left" or "right".
         cluster_colors: Colors of the clusters, a list or the name of a matplotlib color
             map; if None a palette for all kinds of color vision, with a color for each
@@ -102,7 +103,7 @@ def plot_dendrogram(
     Raises:
         ValueError: If `classes`, `names`, `labels` or `support` have another length
             than there are leaves or merges, a number is out of range, or a height is
-            not finite.
+            not finite, or below 0 on a scale that has none there.
         TypeError: If one of these is no list or array, but a text, say.
 
     Examples:
@@ -196,7 +197,8 @@ def draw_tree(
     """Draw the lines of a tree, its axis of heights, and its cut."""
     tops = finite_heights(tree, heights, "A picture of a tree")
     if scale is None:
-        scale = "root" if heights in ("cost", "monotone") else "linear"
+        is_cost = heights in ("cost", "monotone")
+        scale = "root" if is_cost and not below_zero(tops) else "linear"
     tops, bottom = frame.set_heights(tops, scale)
     brackets = top_of(tree, tops, bottom, max_leaves)
     frame.set_ends(brackets.num_ends)

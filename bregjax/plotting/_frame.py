@@ -20,7 +20,7 @@ from bregjax.plotting._canvas import bare, figure_of, points_of
 from bregjax.plotting._text import width_of
 from bregjax.plotting._ticks import STEPS, log_ticks, number, root_ticks, set_log_ticks
 
-__all__ = ["Orientation", "Scale", "TreeFrame"]
+__all__ = ["Orientation", "Scale", "TreeFrame", "below_zero"]
 
 Orientation = Literal["top", "bottom", "left", "right"]
 """Where the root of a tree is; the leaves are on the other side."""
@@ -85,15 +85,27 @@ class TreeFrame:
     def set_heights(self, tops: np.ndarray, scale: Scale) -> tuple[np.ndarray, float]:
         """Set the axis of heights; return heights as drawn, and that of the leaves.
 
+        Leaves stand at 0, on linear axes below heights that are lower.
+
         Raises:
-            ValueError: If there is no such scale.
+            ValueError: If there is no such scale, or it has no heights below 0.
         """
         if scale not in get_args(Scale):
             raise ValueError(
                 f"`scale` must be one of {list(get_args(Scale))}; got {scale!r}."
             )
         greatest, ticks = tops.max(initial=0), int(np.clip(self.depth // 36, 2, 4))
-        low, high = 0.0, 1.04 * greatest or 1
+        least = 0.0
+        if below_zero(tops):
+            least = float(tops.min())
+            if scale != "linear":
+                merge = int(tops.argmin())
+                raise ValueError(
+                    f"`scale` {scale!r} needs heights of 0 and more; merge {merge} has "
+                    f"{least}. Take 'linear'."
+                )
+        low = 1.04 * least - 0.04 * greatest if least < 0 else 0.0
+        high = greatest + 0.04 * (greatest - least) or 1
         if scale == "log" and greatest > 0:
             floor = max(tops[tops > 0].min(), 1e-6 * greatest)
             # What costs nothing is as far below what costs something as half a decade.
@@ -178,6 +190,11 @@ class TreeFrame:
         if self.is_upright:
             return blended_transform_factory(self.ax.transData, inches)
         return blended_transform_factory(inches, self.ax.transData)
+
+
+def below_zero(heights: np.ndarray) -> bool:
+    """Whether a height is below 0, by more than rounding."""
+    return bool(heights.min(initial=0) < -1e-6 * np.abs(heights).max(initial=0))
 
 
 def _root(values: Any) -> Any:
