@@ -149,3 +149,14 @@ def test_names_of_clusters_and_classes_are_no_formulas():
     figure.draw_without_rendering()
     legend: Any = axes.color_bar.get_legend()
     assert legend.get_title().get_text() == r"\$^\$"
+
+
+def test_columns_left_out_are_named_the_same_in_both_pictures():
+    table: dict[str, Any] = {f"town {k}": list("abbab") for k in range(6)}
+    table["n"] = [1.0, 2.0, 3.0, 4.0, 9.0]
+    words = "not shown: town 0, town 1, town 2, town 3 and 2 more"
+    assert plot_heatmap(table, TREE).heatmap.get_xlabel() == words
+    (panel,) = plot_profiles(table, [0, 0, 1, 1, 1])
+    assert panel.get_xlabel().splitlines()[1] == words
+    (panel,) = plot_profiles(table, [0, 0, 1, 1, 1], columns=["n"])
+    assert "not shown" not in panel.get_xlabel()

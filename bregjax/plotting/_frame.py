@@ -28,6 +28,9 @@ Orientation = Literal["top", "bottom", "left", "right"]
 Scale = Literal["root", "linear", "log"]
 """How an axis of heights is divided."""
 
+# Where the leaves are, by where the root is.
+_OPPOSITE = {"top": "bottom", "bottom": "top", "left": "right", "right": "left"}
+
 
 @dataclass(frozen=True)
 class TreeFrame:
@@ -160,8 +163,7 @@ class TreeFrame:
 
     def name_leaves(self, names: list[str], size: float, pad: float) -> None:
         """Write names at the leaves, along their branches unless all are short."""
-        side = {"top": "bottom", "bottom": "top", "left": "right", "right": "left"}
-        self.leaf_axis.set_ticks_position(side[self.root])
+        self.leaf_axis.set_ticks_position(_OPPOSITE[self.root])
         self.leaf_axis.set_ticks(np.arange(len(names)), names, parse_math=False)
         room = self.length / max(len(names), 1)
         turned = self.is_upright and width_of(names, size) > 0.75 * room
@@ -171,8 +173,7 @@ class TreeFrame:
 
     def say_leaves(self, words: str, pad: float) -> None:
         """Say below the leaves what they are."""
-        side = {"top": "bottom", "bottom": "top", "left": "right", "right": "left"}
-        self.leaf_axis.set_label_position(side[self.root])
+        self.leaf_axis.set_label_position(_OPPOSITE[self.root])
         self.leaf_axis.set_label_text(words)
         self.leaf_axis.labelpad = pad
 

@@ -29,7 +29,6 @@ from bregjax.plotting._tables import Numbers, numbers_of
 from bregjax.plotting._text import (
     escaped,
     font_size,
-    shortened,
     shortened_all,
     width_of,
 )
@@ -100,7 +99,9 @@ def plot_heatmap(
     """Draw a table as a heat map, its rows in the order of their tree.
 
     Missing cells are gray. Of a table with categories the columns of numbers are shown,
-    and the others named below.
+    and the others named below. Of more than 600 rows the colors of neighbours are
+    averaged where rows are finer than the dots of the picture, so that a single cell
+    that is missing, or unlike those around it, can vanish.
 
     Args:
         data: A problem, or any table: an array, a data frame, a dictionary of columns.
@@ -332,10 +333,10 @@ def _name_columns(ax: Axes, table: Numbers, place: np.ndarray) -> None:
     """Write names of columns below, if they fit, and say what is left out."""
     room = points_of(ax)[0] / len(place)
     size = font_size(room)
-    words = ""
+    words = [table.not_shown()] if table.left_out else []
     if size is None:
         ax.set_xticks([])
-        words = f"{len(place):,} columns"
+        words = [f"{len(place):,} columns", *words]
     else:
         shown = shortened_all([table.names[j] for j in place])
         turned = width_of(shown, size) > 0.75 * room
@@ -347,9 +348,4 @@ def _name_columns(ax: Axes, table: Numbers, place: np.ndarray) -> None:
             parse_math=False,
         )
         ax.tick_params(axis="x", length=0, pad=3)
-    if table.left_out:
-        names = ", ".join(shortened(name) for name in table.left_out[:4])
-        more = len(table.left_out) - 4
-        words += "; " if words else ""
-        words += f"not shown: {names}" + (f" and {more} more" if more > 0 else "")
-    ax.set_xlabel(words, fontsize=_SIZE, parse_math=False)
+    ax.set_xlabel("; ".join(words), fontsize=_SIZE, parse_math=False)

@@ -15,7 +15,7 @@ from bregjax.plotting._arguments import distinct, entries
 from bregjax.plotting._canvas import axes_in, bare, holder, points_of
 from bregjax.plotting._colors import GRAY, Colors, colors_of_clusters, strokes_of
 from bregjax.plotting._tables import family_of_column, numbers_of
-from bregjax.plotting._text import fitted, font_size, shortened, shortened_all, width_of
+from bregjax.plotting._text import fitted, font_size, shortened_all, width_of
 from bregjax.plotting._ticks import STEPS
 
 __all__ = ["plot_profiles"]
@@ -109,10 +109,7 @@ def plot_profiles(
         panels.append(panel)
     words = "dots: means; bars: ± 1 SD; gray lines: means of all rows"
     if table.left_out:
-        words += "\nnot shown: "
-        words += ", ".join(shortened(name, 20) for name in table.left_out[:4])
-        more = len(table.left_out) - 4
-        words += f" and {more} more" if more > 0 else ""
+        words += "\n" + table.not_shown(20)
     panels[across * (down - 1)].set_xlabel(
         words, labelpad=9, fontsize=7.5, color=GRAY, loc="left", parse_math=False
     )

@@ -12,8 +12,12 @@ from bregjax._problem import Problem
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import TableLike
 from bregjax.families import Categorical, Product
+from bregjax.plotting._text import shortened
 
 __all__ = ["Numbers", "family_of_column", "numbers_of"]
+
+# Columns left out that are named.
+_MOST_LEFT_OUT = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +35,16 @@ class Numbers:
     names: tuple[Hashable, ...]
     left_out: tuple[Hashable, ...]
     places: np.ndarray
+
+    def not_shown(self, most_letters: int = 40) -> str:
+        """Which columns are left out, the first four by name; empty if none are."""
+        if not self.left_out:
+            return ""
+        names = ", ".join(
+            shortened(name, most_letters) for name in self.left_out[:_MOST_LEFT_OUT]
+        )
+        more = len(self.left_out) - _MOST_LEFT_OUT
+        return f"not shown: {names}" + (f" and {more} more" if more > 0 else "")
 
 
 def numbers_of(
