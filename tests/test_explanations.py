@@ -229,11 +229,11 @@ def test_what_is_beside_the_bars_is_inside_of_the_picture():
 
 
 def spoiled():
-    m = 60
+    m, rng = 60, np.random.default_rng(0)
     table = {
-        "x": RNG.normal(size=m),
-        "amount": np.round(np.exp(RNG.normal(6, 1, m))),
-        "visits": RNG.negative_binomial(1, 0.1, m).astype(float),
+        "x": rng.normal(size=m),
+        "amount": np.round(np.exp(rng.normal(6, 1, m))),
+        "visits": rng.negative_binomial(1, 0.1, m).astype(float),
         "rare": np.where(np.arange(m) == 5, 1, 0),
         "town": np.where(np.arange(m) < 2, "Ulm", "Bonn").astype(object),
     }
