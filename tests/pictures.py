@@ -12,6 +12,11 @@ TREE = Dendrogram.from_linkage(
     [[0, 1, 1.0, 2], [2, 5, 4.0, 3], [3, 4, 0.0, 2], [6, 7, 2.0, 5]]
 )
 
+# A chain of merges that cost less than nothing.
+NEGATIVE = Dendrogram(
+    np.array([[0, 1], [4, 2], [5, 3]]), np.array([-3.0, -2.0, -1.0]), np.ones(4)
+)
+
 
 def random_tree(count, seed=0):
     """A tree whose heights grow, merges drawn at random."""

@@ -187,6 +187,12 @@ def test_errors():
         bj.compare_rows(problem, [0], [99])
     with pytest.raises(TypeError, match="one comparison; got list. Take explain"):
         plot_comparison(bj.explain_clusters(problem, np.arange(24) % 2))  # pyright: ignore
+    comparison = bj.explain_clusters(problem, np.arange(24) % 2)[0]
+    for most in (0, -1):
+        with pytest.raises(ValueError, match="`most` must be from 1"):
+            plot_comparison(comparison, most=most)
+    with pytest.raises(TypeError, match="`most` must be one whole number"):
+        plot_comparison(comparison, most=1.5)  # pyright: ignore
     sparse = bj.Problem(scipy.sparse.eye_array(4, format="csr"), family="poisson")
     with pytest.raises(TypeError, match="dense rows to be explained"):
         bj.explain(sparse, [[0, 1], [2, 3], [4, 5]], -1)
@@ -223,11 +229,11 @@ def test_what_is_beside_the_bars_is_inside_of_the_picture():
 
 
 def spoiled():
-    m = 60
+    m, rng = 60, np.random.default_rng(0)
     table = {
-        "x": RNG.normal(size=m),
-        "amount": np.round(np.exp(RNG.normal(6, 1, m))),
-        "visits": RNG.negative_binomial(1, 0.1, m).astype(float),
+        "x": rng.normal(size=m),
+        "amount": np.round(np.exp(rng.normal(6, 1, m))),
+        "visits": rng.negative_binomial(1, 0.1, m).astype(float),
         "rare": np.where(np.arange(m) == 5, 1, 0),
         "town": np.where(np.arange(m) < 2, "Ulm", "Bonn").astype(object),
     }

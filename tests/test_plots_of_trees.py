@@ -9,12 +9,13 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from pictures import TREE, part, random_tree
+from pictures import NEGATIVE, TREE, part, random_tree
 
 from bregjax import Dendrogram
 from bregjax.plotting import (
     entanglement,
     plot_costs,
+    plot_dendrogram,
     plot_num_clusters,
     plot_tanglegram,
     untangle,
@@ -73,6 +74,16 @@ def test_inversions_are_marked():
     assert plot_costs(random_tree(9), Figure().subplots()).get_legend() is None
 
 
+def test_costs_below_zero_may_invert():
+    costs = np.array([-3.0, -3.0 - 1e-12, -2.0, -2.5])
+    chain = np.array([[0, 1], [5, 2], [6, 3], [7, 4]])
+    marks = {x: mark for x, (_, mark, _) in dots(plot_costs(NEGATIVE)).items()}
+    assert set(marks.values()) == {"o"}
+    tree = Dendrogram(chain, costs, np.ones(5))  # the second is a tie but for rounding
+    marks = {x: mark for x, (_, mark, _) in dots(plot_costs(tree)).items()}
+    assert marks == {2: "v", 3: "o", 4: "o", 5: "o"}
+
+
 def test_costs_on_a_logarithmic_axis_have_plain_ticks():
     ax: Any = plot_costs(random_tree(20), log_scale=True)
     ax.get_figure().draw_without_rendering()
@@ -85,6 +96,11 @@ def test_the_cut_is_always_shown():
     assert ax.get_xlim()[1] > 41
     with pytest.raises(ValueError, match="num_clusters"):
         plot_costs(TREE, num_clusters=6)
+    two = np.array([[0, 1], [2, 3]])
+    forest = Dendrogram(two, np.array([1.0, 2.0]), np.ones(5))
+    for plot in (plot_costs, plot_dendrogram):
+        with pytest.raises(ValueError, match="`num_clusters` must be from 3, the numb"):
+            plot(forest, num_clusters=1)
     with pytest.raises(ValueError, match="`tree` must have a merge"):
         plot_costs(Dendrogram.from_linkage(np.zeros((0, 4))))
 
@@ -167,7 +183,7 @@ def entanglement_by_sums(first, second, power):
     return apart / sum(abs(i - (m - 1 - i)) ** power for i in range(m))
 
 
-@pytest.mark.parametrize("power", [0.5, 1.5, 2])
+@pytest.mark.parametrize("power", [1, 1.5, 2])
 def test_entanglement_is_its_definition(power):
     first, second = random_tree(17), random_tree(17, seed=4)
     found = entanglement(first, second, power=power)
@@ -180,7 +196,8 @@ def test_reversed_trees_are_fully_entangled():
     children = np.asarray(tree.children)[:, ::-1]
     back = Dendrogram(children, tree.merge_costs, tree.weights)
     assert back.leaf_order().tolist() == tree.leaf_order().tolist()[::-1]
-    assert entanglement(tree, back) == 1
+    for power in (1, 1.5, 7.3, 900.0):
+        assert entanglement(tree, back, power=power) == 1
     assert entanglement(tree, tree) == 0
     one = Dendrogram.from_linkage(np.zeros((0, 4)))
     assert entanglement(one, one) == 0
@@ -275,8 +292,9 @@ def test_trees_face_each_other_and_nothing_overlaps(names):
 def test_other_leaves_are_refused():
     with pytest.raises(ValueError, match="`second` must have the leaves of `first`"):
         plot_tanglegram(random_tree(4), random_tree(5))
-    with pytest.raises(ValueError, match="`power` must be positive"):
-        entanglement(TREE, TREE, power=0)
+    for power in (0.5, np.nan, np.inf):
+        with pytest.raises(ValueError, match="`power` must be .* at least 1; got"):
+            entanglement(TREE, TREE, power=power)
 
 
 @pytest.mark.slow

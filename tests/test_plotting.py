@@ -12,7 +12,7 @@ from matplotlib import pyplot
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from pictures import TREE, part, random_tree
+from pictures import NEGATIVE, TREE, part, random_tree
 
 from bregjax import Dendrogram
 from bregjax.plotting import plot_dendrogram
@@ -115,6 +115,30 @@ def test_square_roots_are_apart_as_distances():
     numbers = [float(t) for t in ax.get_yticks()]
     assert numbers == sorted(set(numbers))
     assert len(numbers) >= 4
+
+
+@pytest.mark.parametrize("costs", [[-3.0, -2.0, -1.0], [-3.0, 1.0, 4.0]])
+def test_heights_below_zero_are_inside_of_a_linear_axis(costs):
+    tree = Dendrogram(NEGATIVE.children, np.array(costs), np.ones(4))
+    ax, lines, _ = draw(tree, num_clusters=2)
+    low, high = ax.get_ylim()
+    assert low == lines[..., 1].min()  # where leaves stand
+    assert low < -3
+    assert lines[:, 1, 1].tolist() == costs
+    assert high > max(costs[-1], 0)
+    cut = part(ax, "cut").get_segments()[0]
+    assert cut[:, 1].tolist() == [(costs[1] + costs[2]) / 2] * 2
+    assert ax.get_ylabel() == "merge cost (nats)"
+    for scale in ("root", "log"):
+        with pytest.raises(ValueError, match=f"'{scale}' needs .* merge 0 has -3.0"):
+            draw(tree, scale=scale)
+
+
+def test_rounding_below_zero_is_zero():
+    tree = Dendrogram(NEGATIVE.children, np.array([-1e-12, 1.0, 4.0]), np.ones(4))
+    ax, lines, _ = draw(tree)
+    assert ax.get_ylim()[0] == 0
+    assert lines[0, 1, 1] == 0
 
 
 def test_log_scale_draws_zeros_above_the_bottom():

@@ -1,7 +1,7 @@
 """What users pass for the leaves of a tree or the rows of a table."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -9,16 +9,46 @@ import numpy as np
 from bregjax._typing import DataLike
 from bregjax.hierarchy import Dendrogram
 
-__all__ = ["check_length", "distinct", "is_no_cluster", "labels_and_numbers"]
+__all__ = ["distinct", "entries", "is_no_cluster", "labels_and_numbers"]
 
 
-def check_length(argument: str, value: Any, count: int, what: str = "leaves") -> None:
-    """Raise unless there are as many entries as there are leaves."""
-    if value is not None and len(np.asarray(value, dtype=object)) != count:
-        raise ValueError(
-            f"`{argument}` must have one entry for each of the {count} {what}; got "
-            f"{len(np.asarray(value, dtype=object))}."
+def entries(argument: str, value: Any, count: int, what: str = "leaves") -> list[Any]:
+    """What a user passes for each leaf, in order, without an index of its own.
+
+    Args:
+        argument: What the argument is called.
+        value: A list, an array or a column of a data frame.
+        count: How many entries it must have.
+        what: What these are for.
+
+    Raises:
+        TypeError: If it is no list: a text, a dictionary, a set, an iterator.
+        ValueError: If it has another length, or is a table.
+    """
+    needed = f"`{argument}` must have one entry for each of the {count} {what}"
+    is_list = hasattr(value, "__len__") and hasattr(value, "__getitem__")
+    if not is_list or isinstance(value, str | bytes | Mapping):
+        remedy = f" Take list({argument})." if hasattr(value, "__iter__") else ""
+        raise TypeError(
+            f"{needed}, as a list or an array; got {type(value).__name__}.{remedy}"
         )
+    if hasattr(value, "__array__"):
+        value = np.asarray(value)
+        if value.ndim != 1:
+            raise ValueError(
+                f"{needed}, in one dimension; got an array of shape {value.shape}. "
+                "Take one of its columns."
+            )
+    found = list(value)
+    if len(found) != count:
+        raise ValueError(f"{needed}; got {len(found)}.")
+    for place, entry in enumerate(found):
+        if isinstance(entry, list) or getattr(entry, "ndim", 0):
+            raise ValueError(
+                f"{needed}, in one dimension; entry {place} is {entry!r}. Take one "
+                "column, or make each entry a text or a tuple."
+            )
+    return found
 
 
 def labels_and_numbers(
@@ -36,18 +66,21 @@ def labels_and_numbers(
             f"Give one of `num_clusters` and `labels`; got {num_clusters} and labels. "
             "Leave one out."
         )
-    check_length("labels", labels, tree.num_leaves)
     if num_clusters is not None:
         labels = np.asarray(tree.cut(num_clusters=num_clusters))
     if labels is None:
         return None, []
-    numbers, codes = distinct(labels)
+    numbers, codes = distinct(entries("labels", labels, tree.num_leaves))
     return codes, numbers
 
 
-def distinct(values: Sequence[Any] | Any) -> tuple[list[Any], np.ndarray]:
+def distinct(values: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
     """The different values in order, and the place there of each; site 2 before 10."""
-    given = np.asarray(values)
+    if any(isinstance(value, tuple) for value in values):  # each is one value
+        given = np.empty(len(values), object)
+        given[:] = values
+    else:
+        given = np.asarray(values)
     try:
         found, codes = np.unique(given, return_inverse=True)
     except TypeError:  # values that have no order, such as None beside names

@@ -1,11 +1,13 @@
 """What sets two sets of rows apart, column by column."""
 
 import re
+from typing import SupportsIndex
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from bregjax._checks import check_count
 from bregjax._comparisons import ColumnCost, Comparison, Explanation
 from bregjax.plotting._canvas import axes_or_new, bare, points_of
 from bregjax.plotting._colors import GRAY
@@ -21,7 +23,10 @@ _MINUS = re.compile(r"(?<!\S)-(?=\d)")
 
 
 def plot_comparison(
-    comparison: Comparison | Explanation, ax: Axes | None = None, *, most: int = 12
+    comparison: Comparison | Explanation,
+    ax: Axes | None = None,
+    *,
+    most: SupportsIndex = 12,
 ) -> Axes:
     """Draw what sets two sets of rows apart: a bar for each column, in nats.
 
@@ -37,7 +42,9 @@ def plot_comparison(
         The axes, the largest bar on top.
 
     Raises:
-        TypeError: If `comparison` is no comparison, such as a list of them.
+        TypeError: If `comparison` is no comparison, such as a list of them, or `most`
+            no whole number.
+        ValueError: If `most` is below 1.
 
     Examples:
         >>> import bregjax as bj
@@ -55,7 +62,8 @@ def plot_comparison(
             f"{type(comparison).__name__}. Take explain(…).merge, or one of the list "
             "of explain_clusters(…)."
         )
-    shown = comparison.columns[:most]
+    count = check_count("most", most, np.iinfo(np.int32).max, "columns")
+    shown = comparison.columns[:count]
     names = shortened_all([column.name for column in shown])
     sides = [_sides(column) for column in shown]
     words = [_VERSUS.join(pair) for pair in sides]

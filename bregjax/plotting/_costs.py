@@ -9,6 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from bregjax._checks import check_count
 from bregjax.hierarchy import Dendrogram
+from bregjax.hierarchy._cuts import check_cut
 from bregjax.hierarchy._tree_nodes import finite_heights
 from bregjax.plotting._canvas import axes_or_new, bare
 from bregjax.plotting._colors import GRAY, palette
@@ -59,7 +60,7 @@ def plot_costs(
     count = check_count("most", most, np.iinfo(np.int32).max, "merges")
     cut = None
     if num_clusters is not None:
-        cut = check_count("num_clusters", num_clusters, m, "the leaves")
+        cut = check_cut(num_clusters, m, merges, "leaves")
         count = max(count, min(cut + 2, merges))
     shown = min(count, merges)
     costs = finite_heights(tree, "cost", "A picture of costs")[::-1][:shown]
@@ -133,4 +134,4 @@ def _inverted(tree: Dendrogram) -> np.ndarray:
     costs = np.asarray(tree.merge_costs, np.float64)
     of_node = np.concatenate([np.full(tree.num_leaves, -np.inf), costs])
     below = of_node[np.asarray(tree.children)].max(axis=1)
-    return costs * (1 + 1e-9) < below
+    return costs + 1e-9 * np.abs(costs) < below

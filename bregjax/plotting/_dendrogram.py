@@ -13,7 +13,7 @@ from bregjax._typing import DataLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
 from bregjax.hierarchy._tree_nodes import finite_heights
-from bregjax.plotting._arguments import check_length, distinct, labels_and_numbers
+from bregjax.plotting._arguments import distinct, entries, labels_and_numbers
 from bregjax.plotting._brackets import Brackets, clusters_of_nodes, cut_level, top_of
 from bregjax.plotting._canvas import axes_or_new
 from bregjax.plotting._colors import (
@@ -23,7 +23,7 @@ from bregjax.plotting._colors import (
     colors_of_clusters,
     strokes_of,
 )
-from bregjax.plotting._frame import Orientation, Scale, TreeFrame
+from bregjax.plotting._frame import Orientation, Scale, TreeFrame, below_zero
 from bregjax.plotting._strips import (
     STRIP,
     add_legend,
@@ -88,8 +88,9 @@ def plot_dendrogram(
             square roots, so that small merges show beside large ones (Ward's distances
             are square roots of costs); "linear"; or "log", on which lower ones than
             1e-6 of the greatest are drawn at that, and what costs nothing below it at
-            a tick 0. Of costs "root" if None, of other
-            heights "linear". Ticks are nats on any.
+            a tick 0. If None "root" of costs, "linear" of other heights and where a
+            height is below 0, which neither "root" nor "log" can show. Ticks are nats
+            on any.
         orientation: The side of the root: "top", "bottom", "left" or "right".
         cluster_colors: Colors of the clusters, a list or the name of a matplotlib color
             map; if None a palette for all kinds of color vision, with a color for each
@@ -102,7 +103,8 @@ def plot_dendrogram(
     Raises:
         ValueError: If `classes`, `names`, `labels` or `support` have another length
             than there are leaves or merges, a number is out of range, or a height is
-            not finite.
+            not finite, or below 0 on a scale that has none there.
+        TypeError: If one of these is no list or array, but a text, say.
 
     Examples:
         >>> from matplotlib.figure import Figure
@@ -118,8 +120,12 @@ def plot_dendrogram(
     if max_leaves is not None:
         most = check_count("max_leaves", max_leaves, np.iinfo(np.int32).max, "leaves")
         ends = min(m, most)
-    check_length("names", names, m)
-    check_length("classes", classes, m)
+    if names is not None:
+        names = entries("names", names, m)
+    if classes is not None:
+        classes = entries("classes", classes, m)
+    if support is not None:
+        support = entries("support", support, tree.num_merges, "merges")
     kinds, codes = ([], None) if classes is None else distinct(classes)
     # With names every leaf has room for letters, up to a width that pages have.
     most_long = 8.0 if names is None else 14.0
@@ -129,7 +135,6 @@ def plot_dendrogram(
     if orientation not in ("top", "bottom"):
         size = 4.8 + beside, float(np.clip(0.12 * ends, 3.6, most_long + 2))
     frame = TreeFrame.of(axes_or_new(ax, size), orientation)
-    check_length("support", support, tree.num_merges, "merges")
     found, numbers = labels_and_numbers(tree, num_clusters, labels)
     colors = colors_of_clusters(cluster_colors, numbers)
     brackets = draw_tree(
@@ -192,7 +197,8 @@ def draw_tree(
     """Draw the lines of a tree, its axis of heights, and its cut."""
     tops = finite_heights(tree, heights, "A picture of a tree")
     if scale is None:
-        scale = "root" if heights in ("cost", "monotone") else "linear"
+        is_cost = heights in ("cost", "monotone")
+        scale = "root" if is_cost and not below_zero(tops) else "linear"
     tops, bottom = frame.set_heights(tops, scale)
     brackets = top_of(tree, tops, bottom, max_leaves)
     frame.set_ends(brackets.num_ends)
@@ -312,7 +318,7 @@ def _name(
     """Write names at the ends, if they fit, and say what they are."""
     size = font_size(frame.length / brackets.num_ends)
     if size is not None:
-        known = list(range(m) if names is None else names)
+        known = range(m) if names is None else names
         shown = [
             known[int(brackets.nodes[end])]
             if brackets.sizes[end] == 1

@@ -10,7 +10,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
-from bregjax._evaluation import working
 from bregjax._problem import Problem
 from bregjax._typing import DataLike
 from bregjax.families import (
@@ -20,8 +19,9 @@ from bregjax.families import (
     SphericalGaussian,
 )
 from bregjax.partition import HardClustering, SoftClustering
-from bregjax.partition._points import checked_on_host, points_of
-from bregjax.plotting._arguments import check_length, distinct, is_no_cluster
+from bregjax.partition._labelled import clusters_of_labels
+from bregjax.partition._points import checked_on_host
+from bregjax.plotting._arguments import distinct, entries, is_no_cluster
 from bregjax.plotting._canvas import axes_or_new, bare
 from bregjax.plotting._colors import Colors, colors_of_clusters, strokes_of
 from bregjax.plotting._text import escaped, shortened, shortened_all
@@ -108,7 +108,7 @@ def plot_ellipses(
         line: dict[str, Any] = {"color": "black", "linewidth": 1.2, "linestyle": style}
         words = f"{100 * level:.4g}% of its Gaussian{smoothed}"
         handles.append(Line2D([], [], label=words, **line))
-    words = [str(number) for number in np.array(numbers)[inside]]
+    words = [str(number) for number in numbers if not is_no_cluster(number)]
     if len(numbers) > _MOST_UNNUMBERED and max(map(len, words)) <= _MOST_LETTERS:
         _write_numbers(ax, words, means)
     for axis in (ax.xaxis, ax.yaxis):
@@ -161,9 +161,9 @@ def _clusters_of(
     if fitted:
         numbers = list(range(clusters.num_clusters))
         return problem, numbers, np.asarray(clusters.labels), clusters.states
-    check_length("labels", labels, problem.num_points, "rows")
-    found, codes = distinct(labels)
-    return problem, found, codes, _states(problem, codes)
+    found, codes = distinct(entries("labels", labels, problem.num_points, "rows"))
+    known = checked_on_host("plot_ellipses", problem)
+    return problem, found, codes, clusters_of_labels(known, codes, len(found)).states
 
 
 def _draw_rows(
@@ -230,18 +230,6 @@ def _levels(coverage: Sequence[float]) -> list[float]:
             f"{levels}."
         )
     return levels
-
-
-def _states(problem: Problem, codes: np.ndarray) -> Any:
-    """States of the clusters of some labels, smoothed as the problem is."""
-    problem = checked_on_host("plot_ellipses", problem)
-    with working(problem) as work:
-        points = points_of(work)
-        weights = np.asarray(points.smoothed_weights)
-        members = np.zeros((codes.max() + 1, len(weights)))
-        rows = np.arange(len(codes))
-        members[codes, rows] = weights[rows]
-        return points.unions(members)  # pyright: ignore[reportArgumentType]
 
 
 def _moments(

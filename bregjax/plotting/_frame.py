@@ -20,13 +20,16 @@ from bregjax.plotting._canvas import bare, figure_of, points_of
 from bregjax.plotting._text import width_of
 from bregjax.plotting._ticks import STEPS, log_ticks, number, root_ticks, set_log_ticks
 
-__all__ = ["Orientation", "Scale", "TreeFrame"]
+__all__ = ["Orientation", "Scale", "TreeFrame", "below_zero"]
 
 Orientation = Literal["top", "bottom", "left", "right"]
 """Where the root of a tree is; the leaves are on the other side."""
 
 Scale = Literal["root", "linear", "log"]
 """How an axis of heights is divided."""
+
+# Where the leaves are, by where the root is.
+_OPPOSITE = {"top": "bottom", "bottom": "top", "left": "right", "right": "left"}
 
 
 @dataclass(frozen=True)
@@ -85,15 +88,27 @@ class TreeFrame:
     def set_heights(self, tops: np.ndarray, scale: Scale) -> tuple[np.ndarray, float]:
         """Set the axis of heights; return heights as drawn, and that of the leaves.
 
+        Leaves stand at 0, on linear axes below heights that are lower.
+
         Raises:
-            ValueError: If there is no such scale.
+            ValueError: If there is no such scale, or it has no heights below 0.
         """
         if scale not in get_args(Scale):
             raise ValueError(
                 f"`scale` must be one of {list(get_args(Scale))}; got {scale!r}."
             )
         greatest, ticks = tops.max(initial=0), int(np.clip(self.depth // 36, 2, 4))
-        low, high = 0.0, 1.04 * greatest or 1
+        least = 0.0
+        if below_zero(tops):
+            least = float(tops.min())
+            if scale != "linear":
+                merge = int(tops.argmin())
+                raise ValueError(
+                    f"`scale` {scale!r} needs heights of 0 and more; merge {merge} has "
+                    f"{least}. Take 'linear'."
+                )
+        low = 1.04 * least - 0.04 * greatest if least < 0 else 0.0
+        high = greatest + 0.04 * (greatest - least) or 1
         if scale == "log" and greatest > 0:
             floor = max(tops[tops > 0].min(), 1e-6 * greatest)
             # What costs nothing is as far below what costs something as half a decade.
@@ -148,8 +163,7 @@ class TreeFrame:
 
     def name_leaves(self, names: list[str], size: float, pad: float) -> None:
         """Write names at the leaves, along their branches unless all are short."""
-        side = {"top": "bottom", "bottom": "top", "left": "right", "right": "left"}
-        self.leaf_axis.set_ticks_position(side[self.root])
+        self.leaf_axis.set_ticks_position(_OPPOSITE[self.root])
         self.leaf_axis.set_ticks(np.arange(len(names)), names, parse_math=False)
         room = self.length / max(len(names), 1)
         turned = self.is_upright and width_of(names, size) > 0.75 * room
@@ -159,8 +173,7 @@ class TreeFrame:
 
     def say_leaves(self, words: str, pad: float) -> None:
         """Say below the leaves what they are."""
-        side = {"top": "bottom", "bottom": "top", "left": "right", "right": "left"}
-        self.leaf_axis.set_label_position(side[self.root])
+        self.leaf_axis.set_label_position(_OPPOSITE[self.root])
         self.leaf_axis.set_label_text(words)
         self.leaf_axis.labelpad = pad
 
@@ -178,6 +191,11 @@ class TreeFrame:
         if self.is_upright:
             return blended_transform_factory(self.ax.transData, inches)
         return blended_transform_factory(inches, self.ax.transData)
+
+
+def below_zero(heights: np.ndarray) -> bool:
+    """Whether a height is below 0, by more than rounding."""
+    return bool(heights.min(initial=0) < -1e-6 * np.abs(heights).max(initial=0))
 
 
 def _root(values: Any) -> Any:

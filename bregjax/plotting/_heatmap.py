@@ -13,7 +13,7 @@ from bregjax._problem import Problem
 from bregjax._typing import DataLike, TableLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
-from bregjax.plotting._arguments import check_length, distinct, labels_and_numbers
+from bregjax.plotting._arguments import distinct, entries, labels_and_numbers
 from bregjax.plotting._canvas import axes_in, bare, figure_of, holder, points_of
 from bregjax.plotting._colors import Colors, colors_of, colors_of_clusters, strokes_of
 from bregjax.plotting._dendrogram import draw_tree
@@ -26,7 +26,12 @@ from bregjax.plotting._strips import (
     legend_width,
 )
 from bregjax.plotting._tables import Numbers, numbers_of
-from bregjax.plotting._text import font_size, shortened, shortened_all, width_of
+from bregjax.plotting._text import (
+    escaped,
+    font_size,
+    shortened_all,
+    width_of,
+)
 
 __all__ = ["HeatmapAxes", "plot_heatmap"]
 
@@ -94,7 +99,9 @@ def plot_heatmap(
     """Draw a table as a heat map, its rows in the order of their tree.
 
     Missing cells are gray. Of a table with categories the columns of numbers are shown,
-    and the others named below.
+    and the others named below. Of more than 600 rows the colors of neighbours are
+    averaged where rows are finer than the dots of the picture, so that a single cell
+    that is missing, or unlike those around it, can vanish.
 
     Args:
         data: A problem, or any table: an array, a data frame, a dictionary of columns.
@@ -140,8 +147,10 @@ def plot_heatmap(
     _check_leaves("tree", tree, m, "rows")
     if column_tree is not None:
         _check_leaves("column_tree", column_tree, d, "columns")
-    check_length("names", names, m, "rows")
-    check_length("classes", classes, m, "rows")
+    if names is not None:
+        names = entries("names", names, m, "rows")
+    if classes is not None:
+        classes = entries("classes", classes, m, "rows")
     codes, numbers = labels_and_numbers(tree, num_clusters, labels)
     strips = (len(numbers) > 1) + (classes is not None)
     kinds, kind_codes = ([], None) if classes is None else distinct(classes)
@@ -175,6 +184,7 @@ def plot_heatmap(
             head="cluster",
         )
     patches: list[Patch] = []
+    title = None
     if kind_codes is not None:
         paints = colors_of(class_colors, len(kinds), "class_colors", muted=True)
         draw_strip(
@@ -187,6 +197,7 @@ def plot_heatmap(
             head=head_of(kinds, class_name),
         )
         patches = class_patches(kinds, paints)
+        title = None if class_name is None else escaped(class_name)
     heatmap = axes_in(
         whole,
         lambda wide, tall: (
@@ -248,7 +259,7 @@ def plot_heatmap(
     if patches:
         bar.legend(
             handles=patches,
-            title=class_name if classes is not None else None,
+            title=title,
             loc="upper left",
             bbox_to_anchor=(0.0, 1.0 if yes_or_no else -0.1),
             borderaxespad=0,
@@ -322,10 +333,10 @@ def _name_columns(ax: Axes, table: Numbers, place: np.ndarray) -> None:
     """Write names of columns below, if they fit, and say what is left out."""
     room = points_of(ax)[0] / len(place)
     size = font_size(room)
-    words = ""
+    words = [table.not_shown()] if table.left_out else []
     if size is None:
         ax.set_xticks([])
-        words = f"{len(place):,} columns"
+        words = [f"{len(place):,} columns", *words]
     else:
         shown = shortened_all([table.names[j] for j in place])
         turned = width_of(shown, size) > 0.75 * room
@@ -337,9 +348,4 @@ def _name_columns(ax: Axes, table: Numbers, place: np.ndarray) -> None:
             parse_math=False,
         )
         ax.tick_params(axis="x", length=0, pad=3)
-    if table.left_out:
-        names = ", ".join(shortened(name) for name in table.left_out[:4])
-        more = len(table.left_out) - 4
-        words += "; " if words else ""
-        words += f"not shown: {names}" + (f" and {more} more" if more > 0 else "")
-    ax.set_xlabel(words, fontsize=_SIZE, parse_math=False)
+    ax.set_xlabel("; ".join(words), fontsize=_SIZE, parse_math=False)

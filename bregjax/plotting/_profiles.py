@@ -11,11 +11,11 @@ from bregjax._checks import check_count
 from bregjax._problem import Problem
 from bregjax._typing import DataLike, TableLike
 from bregjax.families import Bernoulli
-from bregjax.plotting._arguments import check_length, distinct
+from bregjax.plotting._arguments import distinct, entries
 from bregjax.plotting._canvas import axes_in, bare, holder, points_of
 from bregjax.plotting._colors import GRAY, Colors, colors_of_clusters, strokes_of
 from bregjax.plotting._tables import family_of_column, numbers_of
-from bregjax.plotting._text import fitted, font_size, shortened, shortened_all, width_of
+from bregjax.plotting._text import fitted, font_size, shortened_all, width_of
 from bregjax.plotting._ticks import STEPS
 
 __all__ = ["plot_profiles"]
@@ -67,8 +67,7 @@ def plot_profiles(
     """
     table = numbers_of(data, columns)
     m = len(table.cells)
-    check_length("labels", labels, m, "rows")
-    numbers, codes = distinct(labels)
+    numbers, codes = distinct(entries("labels", labels, m, "rows"))
     weights = np.asarray(data.weights) if isinstance(data, Problem) else np.ones(m)
     shown = np.arange(table.cells.shape[1])
     if columns is None:
@@ -104,15 +103,13 @@ def plot_profiles(
         panel.set_yticks([])
         size = font_size(points_of(panel)[1] / len(numbers))
         if rank % across == 0 and size is not None:
-            panel.set_yticks(np.arange(len(numbers)), names, fontsize=size)
+            places = np.arange(len(numbers))
+            panel.set_yticks(places, names, fontsize=size, parse_math=False)
             panel.tick_params(axis="y", length=0)
         panels.append(panel)
     words = "dots: means; bars: ± 1 SD; gray lines: means of all rows"
     if table.left_out:
-        words += "\nnot shown: "
-        words += ", ".join(shortened(name, 20) for name in table.left_out[:4])
-        more = len(table.left_out) - 4
-        words += f" and {more} more" if more > 0 else ""
+        words += "\n" + table.not_shown(20)
     panels[across * (down - 1)].set_xlabel(
         words, labelpad=9, fontsize=7.5, color=GRAY, loc="left", parse_math=False
     )

@@ -12,8 +12,12 @@ from bregjax._problem import Problem
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import TableLike
 from bregjax.families import Categorical, Product
+from bregjax.plotting._text import shortened
 
 __all__ = ["Numbers", "family_of_column", "numbers_of"]
+
+# Columns left out that are named.
+_MOST_LEFT_OUT = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +36,16 @@ class Numbers:
     left_out: tuple[Hashable, ...]
     places: np.ndarray
 
+    def not_shown(self, most_letters: int = 40) -> str:
+        """Which columns are left out, the first four by name; empty if none are."""
+        if not self.left_out:
+            return ""
+        names = ", ".join(
+            shortened(name, most_letters) for name in self.left_out[:_MOST_LEFT_OUT]
+        )
+        more = len(self.left_out) - _MOST_LEFT_OUT
+        return f"not shown: {names}" + (f" and {more} more" if more > 0 else "")
+
 
 def numbers_of(
     data: Problem | TableLike, columns: Sequence[Hashable] | None
@@ -39,9 +53,10 @@ def numbers_of(
     """The columns of a table that are numbers, or those that were chosen.
 
     Raises:
-        ValueError: If there is no such column, one that was chosen has no numbers, or
-            no column has.
-        TypeError: If the table is sparse, or its values are traced.
+        ValueError: If there is no such column, none or one without numbers was chosen,
+            or no column has numbers.
+        TypeError: If the table is sparse, its values are traced, or `columns` is no
+            list.
     """
     if isinstance(data, Problem):
         cells, names, numeric = _of_problem(data)
@@ -98,6 +113,10 @@ def _chosen(
     columns: Sequence[Hashable], names: tuple[Hashable, ...], numeric: np.ndarray
 ) -> np.ndarray:
     """The places of columns that a user names, or numbers."""
+    if isinstance(columns, str) or not hasattr(columns, "__iter__"):
+        raise TypeError(
+            f"`columns` must be a list of columns; got {columns!r}. Take [{columns!r}]."
+        )
     places = []
     for column in columns:
         if column not in names:
@@ -113,4 +132,8 @@ def _chosen(
                 f"categories. There are {numbers[:20]}."
             )
         places.append(place)
+    if not places:
+        raise ValueError(
+            "`columns` must name a column or more; got none. Leave it out for all."
+        )
     return np.array(places, int)

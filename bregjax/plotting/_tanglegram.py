@@ -11,7 +11,7 @@ from matplotlib.colors import to_rgba
 from bregjax._typing import DataLike
 from bregjax.hierarchy import Dendrogram
 from bregjax.hierarchy._dendrogram import Heights
-from bregjax.plotting._arguments import check_length, labels_and_numbers
+from bregjax.plotting._arguments import entries, labels_and_numbers
 from bregjax.plotting._brackets import Brackets
 from bregjax.plotting._canvas import axes_in, holder, points_of
 from bregjax.plotting._colors import GRAY, Colors, colors_of_clusters, strokes_of
@@ -95,7 +95,9 @@ def plot_tanglegram(
         'entanglement 0.00'
     """
     m = first.num_leaves
-    check_length("names", names, m)
+    if names is not None:
+        names = entries("names", names, m)
+    title_of = entries("titles", titles, 2, "trees")
     codes, numbers = labels_and_numbers(first, num_clusters, labels)
     tangle = entanglement(first, second)
     if untangled:
@@ -127,8 +129,8 @@ def plot_tanglegram(
     )
     orders = []
     sides: list[tuple[Axes, Dendrogram, Orientation, str]] = [
-        (left, first, "left", titles[0]),
-        (right, second, "right", titles[1]),
+        (left, first, "left", title_of[0]),
+        (right, second, "right", title_of[1]),
     ]
     for axes, tree, root, title in sides:
         frame = TreeFrame.of(axes, root)

@@ -25,14 +25,14 @@ def entanglement(first: Dendrogram, second: Dendrogram, *, power: float = 1.5) -
     Args:
         first: A tree.
         second: A tree of the same leaves.
-        power: Larger ones weigh long distances more.
+        power: At least 1; larger ones weigh long distances more.
 
     Returns:
         From 0, for equal orders, to 1.
 
     Raises:
-        ValueError: If the trees have different numbers of leaves, or the power is not
-            positive.
+        ValueError: If the trees have different numbers of leaves, or the power is
+            below 1, where reversed orders are not the farthest apart.
 
     Examples:
         >>> first = Dendrogram.from_linkage([[0, 1, 1.0, 2], [3, 2, 2.0, 3]])
@@ -45,12 +45,13 @@ def entanglement(first: Dendrogram, second: Dendrogram, *, power: float = 1.5) -
         trees of hierarchical clustering.
     """
     _check_leaves(first, second)
-    if not power > 0:
-        raise ValueError(f"`power` must be positive; got {power}. Take 1.5, say.")
-    place = np.arange(first.num_leaves)
-    worst = float(np.sum(np.abs(place - place[::-1]) ** float(power)))
-    apart = np.abs(_places(first) - _places(second)) ** float(power)
-    return float(np.sum(apart)) / worst if worst else 0.0
+    if not 1 <= power < np.inf:
+        raise ValueError(
+            f"`power` must be a number of at least 1; got {power}. Take 1.5, say."
+        )
+    place = np.arange(first.num_leaves, dtype=float)
+    worst = _total(place - place[::-1], power)
+    return _total(_places(first) - _places(second), power) / worst if worst else 0.0
 
 
 def untangle(first: Dendrogram, second: Dendrogram) -> tuple[Dendrogram, Dendrogram]:
@@ -95,6 +96,15 @@ def untangle(first: Dendrogram, second: Dendrogram) -> tuple[Dendrogram, Dendrog
         pairs = [turned_singly(*pair, 1.5) for pair in (best, (first, second))]
         best = min(pairs, key=lambda pair: entanglement(*pair))
     return best
+
+
+def _total(apart: np.ndarray, power: float) -> float:
+    """A sum of powers of distances, as shares of the longest: none is too large.
+
+    It is sorted, so that equal distances in any order have equal sums.
+    """
+    shares = np.abs(apart) / max(len(apart) - 1, 1)
+    return float(np.sum(np.sort(shares) ** float(power)))
 
 
 def _check_leaves(first: Dendrogram, second: Dendrogram) -> None:
