@@ -8,7 +8,8 @@ from bregjax._programs import Program, compile_nanoseconds, program
 from bregjax._typing import PyTree
 from bregjax.clusters._base import ClusterModel
 from bregjax.clusters._gaussian_models import FullGaussianModel
-from bregjax.clusters._host_model import HostModel, RoughCosts, rows_of
+from bregjax.clusters._host_model import HostModel, rows_of
+from bregjax.clusters._rough_costs import RoughCosts
 from bregjax.clusters._rough_gaussians import RoughGaussians, alike
 
 __all__ = ["ClosedHost"]

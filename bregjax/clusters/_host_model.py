@@ -6,47 +6,10 @@ import jax
 import numpy as np
 
 from bregjax._typing import PyTree
+from bregjax.clusters._rough_costs import RoughCosts
 from bregjax.clusters._screens import Screen
 
-__all__ = ["HostModel", "RoughCosts", "rows_of"]
-
-
-class RoughCosts(abc.ABC):
-    """Clusters in slots, whose costs are quick to compute and may be off a little.
-
-    Most pairs that an engine looks at cost so much more than the one that merges next
-    that a rough cost says so.
-    """
-
-    @abc.abstractmethod
-    def first_bounds(self) -> np.ndarray:
-        """Lower bounds of the costs of all pairs of points, `[m, m]`."""
-
-    @abc.abstractmethod
-    def costs(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Costs `[p]` of pairs of slots, and the most that each is off.
-
-        Not finite where nothing is known.
-        """
-
-    @abc.abstractmethod
-    def merge(self, low: int, high: int) -> None:
-        """Put the union of two slots into the first."""
-
-    @abc.abstractmethod
-    def bounds(self, slot: int, limit: float) -> np.ndarray:
-        """Lower bounds of the costs of the union made last, in `slot`, with all slots.
-
-        Those above a limit may be looser.
-        """
-
-    @abc.abstractmethod
-    def keep(self, slots: np.ndarray) -> None:
-        """Leave out all other slots."""
-
-    @abc.abstractmethod
-    def pool(self, a: PyTree, b: PyTree) -> PyTree:
-        """States of unions, of few clusters, as `HostModel.pool`."""
+__all__ = ["HostModel", "rows_of"]
 
 
 class HostModel(abc.ABC):

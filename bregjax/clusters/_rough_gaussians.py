@@ -20,8 +20,8 @@ import numpy as np
 from typing_extensions import override
 
 from bregjax.clusters._gaussian_state import GaussianState
-from bregjax.clusters._host_model import RoughCosts
 from bregjax.clusters._moments import Moments
+from bregjax.clusters._rough_costs import RoughCosts
 
 __all__ = ["RoughGaussians", "alike"]
 

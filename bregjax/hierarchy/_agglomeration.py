@@ -171,7 +171,8 @@ def agglomerate(
         engine: "numpy" keeps a matrix of lower bounds and compiles nothing: of a few
             hundred points the tree is there before another engine is compiled, and
             "auto" takes it where that is so (by the sizes alone; at most 1,000 points;
-            on the CPU, whatever the device). For many small trees of one size take
+            on the CPU, whatever the device), and for full Gaussians under one bandwidth
+            up to 16,384 points (on a CPU). For many small trees of one size take
             "matrix", which compiles once and is then ten times as fast.
             "windowed" merges many pairs a round in O(m n) memory, and where costs
             invert so often that this does not pay, and there is room, goes on as

@@ -30,7 +30,8 @@ import numpy as np
 
 from bregjax._typing import PyTree
 from bregjax.clusters import HostModel
-from bregjax.clusters._host_model import RoughCosts, rows_of
+from bregjax.clusters._host_model import rows_of
+from bregjax.clusters._rough_costs import RoughCosts
 from bregjax.hierarchy._bound_matrix import (
     BOUND,
     COST,

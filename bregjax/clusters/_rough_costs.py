@@ -1,0 +1,55 @@
+"""What an engine asks of clusters whose costs can be had sooner if not exactly."""
+
+import abc
+
+import numpy as np
+
+from bregjax._typing import PyTree
+
+__all__ = ["RoughCosts"]
+
+
+class RoughCosts(abc.ABC):
+    """Clusters in slots, whose costs are quick to compute and may be off a little.
+
+    Most pairs that an engine looks at cost so much more than the one that merges next
+    that a rough cost says so.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> x = [[0.0, 0.0], [2.0, 0.0]]
+        >>> problem = bj.Problem(x, family="gaussian", smoothing=bj.blur(1.0))
+        >>> _, info = bj.agglomerate(problem, return_info=True)
+        >>> print(info.bounded.rough_costs, info.bounded.later_costs)
+        1 0
+    """
+
+    @abc.abstractmethod
+    def first_bounds(self) -> np.ndarray:
+        """Lower bounds of the costs of all pairs of points, `[m, m]`."""
+
+    @abc.abstractmethod
+    def costs(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Costs `[p]` of pairs of slots, and the most that each is off.
+
+        Not finite where nothing is known.
+        """
+
+    @abc.abstractmethod
+    def merge(self, low: int, high: int) -> None:
+        """Put the union of two slots into the first."""
+
+    @abc.abstractmethod
+    def bounds(self, slot: int, limit: float) -> np.ndarray:
+        """Lower bounds of the costs of the union made last, in `slot`, with all slots.
+
+        Those above a limit may be looser.
+        """
+
+    @abc.abstractmethod
+    def keep(self, slots: np.ndarray) -> None:
+        """Leave out all other slots."""
+
+    @abc.abstractmethod
+    def pool(self, a: PyTree, b: PyTree) -> PyTree:
+        """States of unions, of few clusters, as `HostModel.pool`."""
