@@ -25,6 +25,6 @@ def test_what_is_by_request():
     assert not is_by_request("test_replay.py", "test_gradients", "poisson")
     assert is_by_request("test_replay.py", "test_parameters_of_psi", "")
     assert is_by_request("test_convex.py", "test_convex_on_segments", "burg")
-    assert not is_by_request("test_convex.py", "test_convex_on_segments", "affine")
+    assert not is_by_request("test_convex.py", "test_convex_on_segments", "log_det")
     assert is_by_request("test_engines.py", "test_any_number", "float32")
     assert not is_by_request("test_metrics.py", "test_any", "")

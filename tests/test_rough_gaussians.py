@@ -163,3 +163,26 @@ def test_what_has_no_rough_costs(rng):
             if host is not None:
                 assert host.rough(host_leaves(host, copy)) is None
         assert bj.agglomerate(problem).num_leaves == 8
+
+
+@pytest.mark.parametrize("made", [0, 1, 37, 58])
+def test_going_on_gives_the_same_tree(made, rng):
+    """After merges of twins, of points and of clusters."""
+    x = rng.normal(size=(60, 3))
+    x[40:] = x[:20]
+    problem = gaussian(x, weights=rng.integers(1, 4, 60).astype(float))
+    tree = bj.agglomerate(problem)
+    start = bj.Dendrogram(tree.children[:made], tree.merge_costs[:made], tree.weights)
+    again, info = bj.agglomerate(problem, start=start, return_info=True)
+    assert info.engine == "numpy"
+    np.testing.assert_array_equal(again.children, tree.children)
+    np.testing.assert_array_equal(again.merge_costs, tree.merge_costs)
+
+
+def test_a_start_of_ones_own_is_gone_on_with_greedily(rng):
+    x = rng.normal(size=(20, 2))
+    start = bj.Dendrogram(np.array([[3, 7], [1, 20]]), np.zeros(2), np.ones(20))
+    tree = bj.agglomerate(gaussian(x), start=start)
+    other = bj.agglomerate(gaussian(x), start=start, engine="matrix")
+    np.testing.assert_array_equal(tree.children[:2], start.children)
+    np.testing.assert_array_equal(tree.children, other.children)

@@ -5,7 +5,7 @@ import numpy as np
 from typing_extensions import override
 
 from bregjax._programs import Program, compile_nanoseconds, program
-from bregjax._typing import PyTree
+from bregjax._typing import Array, PyTree
 from bregjax.clusters._base import ClusterModel
 from bregjax.clusters._gaussian_models import FullGaussianModel
 from bregjax.clusters._host_model import HostModel, rows_of
@@ -73,7 +73,9 @@ class ClosedHost(HostModel):
 
     @override
     def search_costs(self, a: PyTree, b: PyTree) -> tuple[np.ndarray, PyTree]:
-        return _by_size(_cost_and_union, self._search, a, b)
+        # Two factorisations in one program could lock up XLA on a CPU.
+        union = _by_size(_union, self._search, a, b)
+        return _by_size(_search_cost, self._search, a, b, union), union
 
     @override
     def has_rough(self, statistics: PyTree) -> bool:
@@ -87,16 +89,19 @@ class ClosedHost(HostModel):
 
     @override
     def is_quick(self, leaves: PyTree) -> bool:
-        few, many = (
-            _cost_and_union.routine(self._search, *[_shapes(leaves, size)] * 2)
-            for size in _SIZES
-        )
-        if few is None or many is None:
-            return False
+        times, compiling = [], 0.0
+        for size in _SIZES:
+            states = [_shapes(leaves, size)] * 3
+            union = _union.routine(self._search, *states[:2])
+            cost = _search_cost.routine(self._search, *states)
+            if union is None or cost is None:
+                return False
+            times.append(union.nanoseconds + cost.nanoseconds)
+            compiling = compile_nanoseconds(union.size + cost.size)
         m = jax.tree.leaves(leaves)[0].shape[0]
-        pairs = m**2 / 2 * many.nanoseconds / _SIZES[-1]
-        merges = m * (few.nanoseconds + _MERGE)
-        return pairs + merges <= _ENGINE + 2 * compile_nanoseconds(few.size)
+        pairs = m**2 / 2 * times[-1] / _SIZES[-1]
+        merges = m * (times[0] + _MERGE)
+        return pairs + merges <= _ENGINE + 2 * compiling
 
     @override
     def noise(self, state: PyTree) -> np.ndarray:
@@ -136,9 +141,11 @@ _cost = program(lambda model, *states: model.cost(*states))
 _noise = program(lambda model, state: model.cross_noise(state))
 
 
+_union = program(lambda model, *states: model.union(*states))
+
+
 @program
-def _cost_and_union(model: ClusterModel, a: PyTree, b: PyTree) -> PyTree:
-    union = model.union(a, b)
+def _search_cost(model: ClusterModel, a: PyTree, b: PyTree, union: PyTree) -> Array:
     if type(model).search_cost is not ClusterModel.search_cost:
-        return model.search_cost(a, b), union
-    return model.cost(a, b, union), union
+        return model.search_cost(a, b)
+    return model.cost(a, b, union)

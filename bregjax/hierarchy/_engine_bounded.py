@@ -22,7 +22,6 @@ and 7 ± 0.001 the first pair merges at a cost of at most 5.001, whatever it is;
 5.0005 ± 0.001 it has to be computed.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -42,7 +41,7 @@ from bregjax.hierarchy._bound_matrix import (
     telescoped,
 )
 from bregjax.hierarchy._host_costs import put
-from bregjax.hierarchy._interrupted import Interrupted
+from bregjax.hierarchy._interrupted import Interrupted, Report
 
 __all__ = ["BoundedInfo", "BoundedRun", "bounded"]
 
@@ -85,10 +84,11 @@ def bounded(
     host: HostModel,
     leaves: PyTree,
     labels: np.ndarray,
-    report: Callable[[int], None] | None = None,
+    report: Report | None = None,
     *,
     apart: np.ndarray | None = None,
     num_clusters: int = 1,
+    start: np.ndarray | None = None,
 ) -> tuple[np.ndarray, PyTree, BoundedInfo]:
     """Exact greedy agglomeration by a matrix of lower bounds.
 
@@ -109,6 +109,8 @@ def bounded(
         apart: Pairs of points that never share a cluster, whose labels are of one point
             each, `[q, 2]`; none if None.
         num_clusters: How many clusters to stop at (equal points merge regardless).
+        start: The first merges, `[s, 2]`, of which nothing is reported. Unless they are
+            those of a run that was stopped, equal points have no place before others.
 
     Returns:
         Children `[t, 2]`, int32, t = m − 1 unless it stopped early; states of all nodes
@@ -118,10 +120,14 @@ def bounded(
         Interrupted: By Ctrl-C.
     """
     m = len(labels)
-    run = BoundedRun(host, leaves, m, report)
+    run = BoundedRun(host, leaves, m, report if start is None else None)
     try:
         run.merge_equals(labels)
+        if start is not None and not run.agrees(start):
+            run = BoundedRun(host, leaves, m, None)
         run.search(apart)
+        if start is not None:
+            run.make(start[m - run.left :], report)
         while run.left > num_clusters:
             pair = run.front()
             if pair is None:
@@ -143,7 +149,7 @@ class BoundedRun:
         host: HostModel,
         leaves: PyTree,
         num_points: int,
-        report: Callable[[int], None] | None,
+        report: Report | None,
     ) -> None:
         self.host = host
         self.info = BoundedInfo()
@@ -333,6 +339,26 @@ class BoundedRun:
             bound = np.maximum(bound, self._rough.bounds(low, _FAR * cost))
         noise[low], self._in_use[high] = noise_of_union, False
         pairs.join(low, high, bound)
+
+    def agrees(self, merges: np.ndarray) -> bool:
+        """Whether the merges made so far and these begin alike."""
+        made = self.children[: self._num_points - self.left]
+        return np.array_equal(made[: len(merges)], merges[: len(made)])
+
+    def make(self, merges: np.ndarray, report: Report | None) -> None:
+        """Make merges of nodes, `[s, 2]`; report those that come after."""
+        for pair in merges.tolist():
+            low, high = sorted(int(np.flatnonzero(self._node == k)[0]) for k in pair)
+            slots = np.array([low]), np.array([high])
+            if self._rough is not None:
+                cost, error = self._rough.costs(*slots)
+                most = cost[0] + error[0]
+            else:
+                self._compute(*slots)
+                most = self._pairs.bound[low, high]
+            self.merge(low, high, float(most) if np.isfinite(most) else LOST)
+        made = self._num_points - self.left
+        self._report = report and (lambda count: report(count - made))
 
     def compact(self) -> None:
         """Leave out the slots of clusters that have merged."""

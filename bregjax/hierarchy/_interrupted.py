@@ -1,13 +1,16 @@
 """What Ctrl-C leaves of an agglomeration."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from bregjax.hierarchy._dendrogram import Dendrogram
 
-__all__ = ["Interrupted", "leaving"]
+__all__ = ["Interrupted", "Report", "leaving"]
+
+Report = Callable[[int], None]
+"""What is told the number of merges made so far."""
 
 
 class Interrupted(KeyboardInterrupt):

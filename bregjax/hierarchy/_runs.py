@@ -42,7 +42,7 @@ from bregjax.hierarchy._host_costs import (
     settled_costs,
     small_host,
 )
-from bregjax.hierarchy._interrupted import Interrupted, leaving
+from bregjax.hierarchy._interrupted import Interrupted, Report, leaving
 from bregjax.hierarchy._kinks import check_kinks, search_model
 from bregjax.hierarchy._provenance import remember
 from bregjax.hierarchy._searches import drowned, found_children, search_in_parts
@@ -67,9 +67,6 @@ __all__ = [
     "tree_of",
     "ward_scale_of",
 ]
-
-Report = Callable[[int], None]
-"""What is told the number of merges made so far."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +178,7 @@ def _run(
     with working(problem) as copy:
         full = padded(copy)
         host = None if mesh is not None else host_of(problem)
-        small = _numpy_host(copy, engine, begun) if mesh is None else None
+        small = _numpy_host(copy, engine) if mesh is None else None
         if small is not None:
             host, engine = small, "numpy"
         name = _choose(engine, full, host)
@@ -190,11 +187,9 @@ def _run(
         return _compiled(problem, full, name, begun, report, mesh, host)
 
 
-def _numpy_host(
-    problem: Problem, engine: str, begun: Beginning | None
-) -> HostModel | None:
+def _numpy_host(problem: Problem, engine: str) -> HostModel | None:
     """The model by NumPy, where that is the engine."""
-    found = rough_host(problem) if engine == "auto" and begun is None else None
+    found = rough_host(problem) if engine == "auto" else None
     return small_host(problem, engine) if found is None else found
 
 
@@ -292,15 +287,18 @@ def _on_host(
 ) -> tuple[np.ndarray, np.ndarray, AgglomerationInfo]:
     """Children, costs and info by calls for many pairs at a time."""
     leaves = host_leaves(host, problem)
-    states, labels = leaves, equal_rows(problem)
-    if begun is not None:
+    states, labels, first = leaves, equal_rows(problem), None
+    if begun is not None and name == "numpy" and host.rough(leaves) is not None:
+        # Bounds of points lead to those of roots.
+        first, begun = begun.children, None
+    elif begun is not None:
         nodes = _settled(host, leaves, begun.children)
         states, labels = rows_of(nodes, begun.roots), np.arange(len(begun.roots))
     details = None
     if name == "recompute":
         children, nodes = exhaustive(host, states, report)
     else:
-        children, nodes, details = bounded(host, states, labels, report)
+        children, nodes, details = bounded(host, states, labels, report, start=first)
     info = AgglomerationInfo(name, bounded=details)
     merges = children if begun is None else begun.followed_by(children)
     with leaving(merges, problem.num_points):
