@@ -78,6 +78,7 @@ DEFAULT = {
     "test_columnwise.py": {
         "test_the_model_inside_jit_is_that_outside": (),
         "test_normal_columns_are_the_built_in": (),
+        "test_weights_and_smoothing": (),
     },
     "test_cluster_models.py": {
         "test_coding_does_not_change_the_cost": (),
@@ -91,7 +92,7 @@ DEFAULT = {
     "test_conjugate.py": {
         "test_accuracy": ("*Poisson 1e-08*", "*Poisson 1.000001*"),
         "test_batches_with_bad_members": ("float64-*",),
-        "test_hostile_points": ("float64-2",),
+        "test_hostile_points": (),
         "test_boundary_and_outside": ("float64-*two zeros*",),
         "test_second_call_does_not_retrace": ("options0",),
         "test_many_dimensions": (),
@@ -107,8 +108,9 @@ DEFAULT = {
             "float64-box, separable",
             "float64-truncated exponential",
         ),
-        "test_single_precision_says_what_it_cannot_tell": ("outside*",),
+        "test_single_precision_says_what_it_cannot_tell": (),
         "test_one_guarded_coordinate": ("inf-_expm1", "nan-_log"),
+        "test_several_categories_of_which_some_have_died_out": (),
     },
     "test_constraints.py": {
         "test_other_costs": ("own-True", "observed-False", "sparse-True"),
@@ -118,6 +120,7 @@ DEFAULT = {
     "test_convex.py": {
         "*": FUNCTIONS,
         "test_numerical_conjugate_of_a_coupled_function": (),
+        "test_numerical_conjugate_far_apart_and_close": (),
     },
     "test_debug_nans.py": {
         "test_strict_promotion_changes_nothing": ("gaussian", "own"),
@@ -163,13 +166,11 @@ DEFAULT = {
             "truncated_poisson-*",
             "von_mises_fisher-*",
         ),
-        "test_kl_divergence_of_boundary_parameters": ("multinomial", "poisson"),
+        "test_kl_divergence_of_boundary_parameters": ("poisson",),
         "test_mean_is_the_expectation_of_the_statistic": (
             "gaussian-*",
             "poisson-float64",
             "multinomial-float64",
-            "exponential-float64",
-            "truncated_poisson-float64",
         ),
     },
     "test_many_conjugates.py": {
@@ -178,12 +179,7 @@ DEFAULT = {
     },
     "test_missing_cells.py": {
         "test_float32_inside_jit": (),
-        "test_greedy_costs_of_observed_cells": (
-            "poisson",
-            "categorical",
-            "diagonal_gaussian",
-            "own",
-        ),
+        "test_greedy_costs_of_observed_cells": ("poisson", "own"),
         "test_costs_add_up_to_those_of_complete_columns": ("poisson",),
         "test_nothing_missing_is_as_complete_data": ("poisson", "diagonal_gaussian"),
         "test_gradients": ("bernoulli-observed",),
@@ -196,11 +192,12 @@ DEFAULT = {
         "test_a_cut_costs_what_its_clusters_do": ("poisson",),
         "test_rows_on_the_boundary_have_derivatives": ("poisson",),
         "test_float32": (),
-        "test_gradients": ("poisson",),
+        "test_gradients": (),
         "test_likelihoods_against_scipy": (),
+        "test_kernel_density_by_hand": (),
     },
     "test_partition.py": {
-        "test_objectives_never_get_worse": ("gaussian", "poisson", "truncated_poisson"),
+        "test_objectives_never_get_worse": ("gaussian", "poisson"),
     },
     "test_plain_kinks.py": {
         "test_smooth_functions_keep_all_their_digits": (),
@@ -223,6 +220,7 @@ DEFAULT = {
         "test_a_weight_of_two_is_the_column_twice": ("observed",),
         "test_replay_of_a_batch": (),
         "test_tuning": (),
+        "test_several_columns_of_categories": (),
     },
     "test_proportions.py": {
         "test_gradients_are_those_by_hand": ("float64-*", "float32-counts"),
@@ -274,12 +272,14 @@ DEFAULT = {
         "test_marginals_of_many_dimensions": ("11",),
         "test_single_points_against_clusters": ("diagonal",),
         "test_fractions_are_the_closer_the_nearer": ("*function0",),
+        "test_bounds_of_log_scatters_are_close_where_pairs_are": ("states-float64-*",),
     },
     "test_settling.py": {
         "test_columns_of_several_parameters_have_densities": (),
         "test_derivatives_of_every_order": ("separable",),
         "test_as_many_means_as_parameters": (),
         "test_gradients_compile_no_careful_solver": (),
+        "test_dispersions_under_strict_promotion": (),
     },
     "test_shares.py": {
         "test_trees_are_greedy": ("False-*",),
@@ -294,6 +294,7 @@ DEFAULT = {
         "test_probabilities_of_all_sequences": ("ward", "poisson"),
         "test_cold_trees_are_greedy": ("ward",),
         "test_gradient_of_an_expected_loss": (),
+        "test_gradient_of_the_log_probability": (),
     },
     "test_sparse.py": {
         "test_trees_are_those_of_dense_rows": ("*g_uneven-real",),
@@ -332,7 +333,7 @@ DEFAULT = {
     },
     "test_sparse_rows.py": {
         "test_a_family_of_ones_own": (),
-        "test_values_are_those_of_dense_rows": ("poisson-pseudo_count_uneven-real",),
+        "test_values_are_those_of_dense_rows": (),
         "test_gradients_are_those_of_dense_rows": (
             "assignments-multinomial-mixing_uneven-whole",
         ),
@@ -356,12 +357,26 @@ DEFAULT = {
         "test_optimizers_agree": (),
         "test_columns_in_any_units": (),
         "test_the_number_of_trees_is_bounded": (),
+        "test_shares_of_the_center_stay_positive": (),
     },
     "test_multiscale.py": {
-        "test_trees_of_each_size_against_a_loop": ("False",),
+        "test_trees_of_each_size_against_a_loop": (),
     },
     "test_forest_functions.py": {
         "test_co_clustering_of_forests": (),
+    },
+    "test_merges.py": {
+        "test_derivatives": (),
+        "test_models_sum_what_a_scan_pools": ("poisson", "gaussian"),
+    },
+    "test_samplers.py": {
+        "test_clusters_of_a_table": ("auto",),
+    },
+    "test_num_clusters.py": {
+        "test_families_that_solve": (),
+    },
+    "test_count_families.py": {
+        "test_derivatives_by_the_dispersion": (),
     },
     "test_narrow_bandwidths.py": {
         "test_tuning_from_far_below": (),
@@ -383,6 +398,7 @@ DEFAULT = {
     },
     "test_windowed_cached.py": {
         "test_the_tree_is_greedy_s": (),
+        "test_what_does_not_fit_is_merged_one_at_a_time": (),
     },
     "test_windowed_parts.py": {
         "test_pairs_within_a_limit": ("*-ward", "40-*"),

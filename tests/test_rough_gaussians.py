@@ -18,7 +18,7 @@ from bregjax.hierarchy._host_costs import host_leaves, rough_host
 
 TABLES = {
     "groups": lambda rng: rng.normal(size=(60, 6)) + 5 * rng.integers(3, size=(60, 1)),
-    "one cloud": lambda rng: rng.normal(size=(40, 31)),
+    "one cloud": lambda rng: rng.normal(size=(40, 21)),
     "units": lambda rng: rng.normal(size=(40, 3)) * [1e-6, 1.0, 1e6] + [1e-6, 9, 1e8],
     "dependent": lambda rng: rng.normal(size=(50, 2)) @ [[1, 1, 0], [0, 1e-3, 1]],
     "one column": lambda rng: rng.gamma(0.3, size=(50, 1)),
@@ -100,10 +100,11 @@ def test_trees_are_greedy(name, factor, rng):
     assert info.bounded is not None
     assert info.bounded.rough_costs > 0
     assert info.bounded.first_costs == 0
-    other = bj.agglomerate(problem, engine="windowed")
-    np.testing.assert_array_equal(tree.children, other.children)
-    np.testing.assert_allclose(tree.merge_costs, other.merge_costs, rtol=1e-6)
     assert bj.certify(problem, tree).excess <= 1e-12
+    if problem.x.shape[1] < 7:
+        other = bj.agglomerate(problem, engine="matrix")
+        np.testing.assert_array_equal(tree.children, other.children)
+        np.testing.assert_allclose(tree.merge_costs, other.merge_costs, rtol=1e-6)
 
 
 def test_ties_are_settled_by_costs(rng):
