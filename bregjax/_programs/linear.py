@@ -40,7 +40,7 @@ def _triangular_solve(eqn: Any) -> Run:
         # X A = B is Aᵀ Xᵀ = Bᵀ.
         if transposed == left:
             a = np.swapaxes(a, -1, -2)
-        x = np.array(b if left else np.swapaxes(b, -1, -2))
+        x = np.array(b if left else np.swapaxes(b, -1, -2), order="C")
         size = a.shape[-1]
         forward = lower != (transposed == left)
         for k in range(size) if forward else reversed(range(size)):
