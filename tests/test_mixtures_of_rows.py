@@ -9,6 +9,9 @@ import sklearn.datasets
 from scipy import special
 
 import bregjax as bj
+from bregjax._evaluation import working
+from bregjax.partition._points import points_of
+from bregjax.partition._starts import starting_shares
 from bregjax.sklearn import ExponentialFamilyMixture
 
 stats: Any = scipy.stats  # its stubs do not know frozen distributions
@@ -65,14 +68,13 @@ def test_a_share_of_one_is_the_problem_itself(iris):
 @pytest.mark.parametrize("key", [0, 1])
 def test_seeds_are_those_of_the_whole_smoothing(iris, key):
     problem, _, _ = iris
-    whole, less = (
-        bj.soft_clustering(
-            problem, num_clusters=3, key=key, max_steps=0, smoothing_share=share
-        )
-        for share in (1, 0.01)
+    with working(problem) as work:
+        start = starting_shares(problem, points_of(work), "divergence", 3, key)
+    drawn, given = (
+        bj.soft_clustering(problem, max_steps=2, smoothing_share=0.01, **options)
+        for options in ({"num_clusters": 3, "key": key}, {"init": start})
     )
-    # Before any step the means are the averages of what the seeds have.
-    np.testing.assert_allclose(whole.means, less.means, rtol=1e-12)
+    np.testing.assert_allclose(drawn.means, given.means, rtol=1e-12)
 
 
 def test_clusters_that_are_the_likeliest_of_no_row_are_told(iris):
@@ -144,7 +146,7 @@ def test_parameters_of_gaussians(family, shape, rng):
     x = np.repeat([[0.0, 0.0], [9.0, 5.0]], 10, axis=0) + rng.normal(size=(20, 2))
     problem = bj.Problem(x, family=family)
     labels = np.repeat([0, 1], 10)
-    found = bj.hard_clustering(problem, init=labels, max_steps=0)
+    found = bj.hard_clustering(problem, init=labels, max_steps=1)
     parts = x[labels == 0], x[labels == 1]
     np.testing.assert_allclose(found.means, [part.mean(axis=0) for part in parts])
     assert found.covariances.shape == shape
@@ -174,7 +176,7 @@ def test_parameters_of_tables():
     table = {"size": [1.0, 1.5, 8.0, 9.0], "visits": [0, 2, 9, 7]}
     families = {"size": "diagonal_gaussian", "visits": "poisson"}
     problem = bj.Problem(table, family=families)
-    found = bj.hard_clustering(problem, init=[0, 0, 1, 1], max_steps=0)
+    found = bj.hard_clustering(problem, init=[0, 0, 1, 1], max_steps=1)
     size, visits = found.means
     np.testing.assert_allclose(size.ravel(), [1.25, 8.5])
     np.testing.assert_allclose(visits.ravel(), [1.0, 8.0], rtol=0.2)
