@@ -16,7 +16,6 @@ from bregjax.sklearn import ExponentialFamilyMixture
 
 stats: Any = scipy.stats  # its stubs do not know frozen distributions
 datasets: Any = sklearn.datasets  # its stubs do not know what it returns
-idle = pytest.mark.filterwarnings("ignore:.* the likeliest of no row")
 quiet = pytest.mark.filterwarnings("ignore:BIC is")
 
 
@@ -188,7 +187,6 @@ def test_parameters_of_tables():
         ).covariances
 
 
-@idle
 @pytest.mark.parametrize(("share", "kind"), [(0, ValueError), ("all", TypeError)])
 def test_shares_out_of_range(iris, share, kind):
     problem, tree, _ = iris
