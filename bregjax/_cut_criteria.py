@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 
 from bregjax.families._summary import aligned
+from bregjax.partition import SoftClustering
 
 __all__ = ["Criterion", "NumClusters"]
 
@@ -52,6 +53,9 @@ class NumClusters:
         num_rows: m, the most clusters that there can be.
         criterion: Which of "bic", "icl", "held_out" and "gap" chooses.
         refined: Whether likelihoods are of mixtures that EM has fitted, from the cuts.
+        mixture: The fitted mixture of `num_clusters` clusters, with `labels`,
+            `responsibilities` and `assign(rows)`; None unless `refined`. Labels of the
+            cut itself are `tree.cut(found.num_clusters)`.
 
     Examples:
         >>> import bregjax as bj
@@ -75,6 +79,7 @@ class NumClusters:
     num_rows: int
     criterion: Criterion
     refined: bool
+    mixture: SoftClustering | None = None
 
     @property
     def num_clusters(self) -> int:

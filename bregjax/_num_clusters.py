@@ -1,5 +1,6 @@
 """How many clusters: criteria for all cuts of a tree at once."""
 
+import dataclasses
 import warnings
 from typing import Any, SupportsIndex, get_args
 
@@ -10,6 +11,7 @@ from bregjax._cut_criteria import Criterion, NumClusters
 from bregjax._evaluation import evaluate, working
 from bregjax._held_out import held_out_likelihoods
 from bregjax._problem import Problem, check_problem
+from bregjax._result import Result
 from bregjax._typing import DataLike
 from bregjax.families import Family, Multinomial
 from bregjax.hierarchy import Dendrogram, replay
@@ -18,9 +20,12 @@ from bregjax.hierarchy._cuts import labels_of, node_of_leaf
 from bregjax.hierarchy._nested_cuts import likelihoods_of_cuts
 from bregjax.hierarchy._provenance import check_same_problem
 from bregjax.hierarchy._tree_costs import children_of
-from bregjax.partition._em import fitted_mixture
+from bregjax.partition import SoftClustering
+from bregjax.partition._base import Points
+from bregjax.partition._em import Mixture, fitted_mixture
 from bregjax.partition._mixture import sums_of_rows
 from bregjax.partition._points import check_on_host, checked_on_host, points_of
+from bregjax.partition._soft import named_mixture, warn_of_idle
 from bregjax.smoothing._lessened import check_share, lessened
 
 __all__ = ["choose_num_clusters"]
@@ -101,7 +106,8 @@ def choose_num_clusters(
             mixtures BIC found the right number most often; where clusters overlap, or
             are many for the rows, it says too few (benchmarks/CHOOSE.md).
         refine: Whether the mixture of each cut is fitted by EM first, as
-            `soft_clustering(problem, num_clusters=k, init=tree)` does. The leave-one-
+            `soft_clustering(problem, num_clusters=k, init=tree, smoothing_share=0.01)`
+            does; `NumClusters.mixture` is the one of the number chosen. The leave-one-
             out likelihood and the gaps are of the cuts all the same.
         held_out: Whether to compute the leave-one-out likelihood although another
             criterion chooses; that takes the time of K trees or so.
@@ -124,7 +130,8 @@ def choose_num_clusters(
     Warns:
         UserWarning: Of rows of `Multinomial`; where the criterion is flat; and where
             the best is the largest number that was tried: `NumClusters.caveats` has the
-            words.
+            words. With `refine`, if a cluster of the mixture is the likeliest of no
+            row.
 
     Examples:
         >>> import bregjax as bj
@@ -212,6 +219,12 @@ def choose_num_clusters(
         warnings.warn(_ONE_DRAW, UserWarning, stacklevel=2)
     for caveat in found.caveats:
         warnings.warn(caveat, UserWarning, stacklevel=2)
+    if refine:
+        # Fitted once more, which takes a part of the time: all states of all numbers
+        # would take K times the memory.
+        mixture = _mixture(problem, children, found.num_clusters, size)
+        warn_of_idle(mixture, smoothing_share)
+        found = dataclasses.replace(found, mixture=mixture)
     return found
 
 
@@ -229,15 +242,28 @@ def _refined(
     with working(problem) as work:
         points = points_of(work)
         for k in numbers.tolist():
-            labels = labels_of(node_of_leaf(children, m, None, "num_clusters", k))
-            best, _, _ = fitted_mixture(
-                points,
-                np.eye(size)[labels],
-                tolerance=_TOLERANCE,
-                max_steps=_MAX_STEPS,
-            )
+            best, _, _ = _fitted(points, children, m, k, size)
             found.append(sums_of_rows(work, Clusters(best.states, best.weights)))
     return np.stack(found, axis=1)
+
+
+def _mixture(
+    problem: Problem, children: np.ndarray, num_clusters: int, size: int
+) -> SoftClustering:
+    """The mixture of a cut, after EM, as `_refined` has it."""
+    with working(problem) as work:
+        points, m = points_of(work), problem.num_points
+        fitted = _fitted(points, children, m, num_clusters, size)
+        return named_mixture(problem, *fitted, num_clusters)
+
+
+def _fitted(
+    points: Points, children: np.ndarray, num_points: int, num_clusters: int, size: int
+) -> tuple[Mixture, list[float], Result]:
+    """What EM makes of the cut into k clusters, filled up to so many."""
+    cut = node_of_leaf(children, num_points, None, "num_clusters", num_clusters)
+    start = np.eye(size)[labels_of(cut)]
+    return fitted_mixture(points, start, tolerance=_TOLERANCE, max_steps=_MAX_STEPS)
 
 
 def _costs_and_gaps(

@@ -33,7 +33,7 @@ ROWS = [
     {"families"},
     {"_family_like"},
     {"_problem"},
-    {"_columns", "_comparisons", "_cut_criteria", "_new_rows"},
+    {"_columns", "_comparisons", "_new_rows"},
     {"_evaluation"},
     {"hierarchy"},
     {
@@ -46,7 +46,8 @@ ROWS = [
         "_soft_trees",
         "_support",
     },
-    {"_tuning", "_check_table", "_multiscale", "_num_clusters"},
+    {"_tuning", "_check_table", "_multiscale", "_cut_criteria"},
+    {"_num_clusters"},
     {"plotting", "datasets", "extend", "sklearn"},
     {"_cli", "__main__"},
 ]

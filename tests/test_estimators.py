@@ -290,6 +290,7 @@ def precisions(found: ExponentialFamilyMixture, kind: str) -> np.ndarray:
     return np.linalg.inv(covariances) if kind == "full" else 1 / covariances
 
 
+@pytest.mark.filterwarnings("ignore:.* the likeliest of no row")
 def test_mixtures_keep_a_part_of_the_default_smoothing(x):
     bandwidth = lambda problem: problem.smoothing.bandwidth
     whole = bandwidth(bj.Problem(x, family="gaussian"))

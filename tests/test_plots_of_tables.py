@@ -335,6 +335,9 @@ def test_mixtures_have_ellipses_of_their_states():
     assert ax.get_xlabel() == "column 0"
     hard = bj.hard_clustering(problem, init=HALVES, max_steps=1)
     assert len(outlines(plot_ellipses(hard, ax=Figure().subplots()))) == 2
+    for clustering in (found, hard):
+        with pytest.raises(TypeError, match=r"alone, plot_ellipses\(soft\)"):
+            plot_ellipses(problem, clustering)  # pyright: ignore[reportArgumentType]
 
 
 def test_rows_fill_the_picture():

@@ -176,6 +176,7 @@ def test_rows_of_any_make(estimator, make, x):
         assert found.problem_.columns == ("a", "b", "c")
 
 
+@pytest.mark.filterwarnings("ignore:.* the likeliest of no row")
 @pytest.mark.parametrize("family", ["poisson", "multinomial", "ward"])
 @every_estimator
 def test_sparse_rows(estimator, family, rng):
@@ -285,6 +286,7 @@ def test_pickles_and_clones(estimator, x):
         fitted_numbers(clone(found), x)
 
 
+@pytest.mark.filterwarnings("ignore:.* the likeliest of no row")
 @every_estimator
 def test_a_psi_of_one_s_own_clones(estimator, rng):
     def psi(theta):

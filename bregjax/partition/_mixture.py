@@ -1,7 +1,7 @@
 """Rows under the mixture of some clusters, by their densities."""
 
 import math
-from typing import cast
+from typing import Any, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +20,7 @@ from bregjax.hierarchy._cut_densities import (
 )
 from bregjax.hierarchy._cut_states import Clusters
 from bregjax.hierarchy._nested_cuts import mixture_sums, mixture_sums_by_density
+from bregjax.partition._parameters import centers_of, covariances_of
 from bregjax.partition._sparse_densities import log_densities
 
 __all__ = [
@@ -61,6 +62,55 @@ class Fitted:
     def shares(self) -> Array:
         """Mixing weights π_k = W_k / W, `[k]`, which add up to 1."""
         return self.weights / self.weights.sum()
+
+    @property
+    def means(self) -> Any:
+        """Mean parameters of the clusters: means of the statistic T(x), `[k, n]`.
+
+        Of Gaussians, counts and yes/no columns these are the means of the columns, in
+        their units, `[k, d]`; of categories the share of each level. Of a table of
+        several families a tuple, with such an array for each block of columns
+        (`problem.family.families`). Smoothing by counts and amounts is part of them;
+        all other parameters are in `states`.
+
+        Examples:
+            >>> import bregjax as bj
+            >>> problem = bj.Problem([[0.0], [1.0], [5.0]], family="ward")
+            >>> print(bj.hard_clustering(problem, init=[0, 0, 1]).means.ravel())
+            [0.5 5. ]
+        """
+        return centers_of(self.problem.family, self.states)
+
+    @property
+    def covariances(self) -> Any:
+        """Covariances of Gaussian clusters.
+
+        They are those that densities are computed with, so a bandwidth, a row's own
+        blur, is part of them; `plot_ellipses` takes it away.
+
+        Returns:
+            `[k, d, d]` of "gaussian"; variances `[k, d]` of "diagonal_gaussian", and
+            `[k]` of "isotropic_gaussian" and "ward", which knows its own. Of a table of
+            several families a tuple, with None for blocks that are no Gaussians.
+
+        Raises:
+            AttributeError: If the family is no Gaussian.
+
+        Examples:
+            >>> import bregjax as bj
+            >>> x = [[0.0, 1.0], [2.0, 1.0], [7.0, 5.0]]
+            >>> problem = bj.Problem(x, family="gaussian", smoothing=bj.blur(0.5))
+            >>> print(bj.hard_clustering(problem, init=[0, 0, 1]).covariances[0])
+            [[1.25 0.  ]
+             [0.   0.25]]
+        """
+        found = covariances_of(self.problem.family, self.states)
+        if found is None:
+            raise AttributeError(
+                "`covariances` are those of Gaussian families; got "
+                f"{type(self.problem.family).__name__}. See `means` and `states`."
+            )
+        return found
 
     def log_likelihood(self, rows: TableLike | None = None) -> Array:
         """Log-likelihood of rows under the mixture: Σ_rows log Σ_k π_k p(x; τ_k).

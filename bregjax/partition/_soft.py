@@ -1,5 +1,6 @@
 """EM for mixtures of any family, or of any convex function's divergences."""
 
+import warnings
 from dataclasses import dataclass
 from typing import SupportsIndex
 
@@ -14,7 +15,7 @@ from bregjax._pytree import register_pytree
 from bregjax._result import Result
 from bregjax._typing import Array, ArrayLike, PyTree, TableLike
 from bregjax.hierarchy._cut_states import Clusters
-from bregjax.partition._em import fitted_mixture
+from bregjax.partition._em import Mixture, fitted_mixture
 from bregjax.partition._mixture import (
     Fitted,
     counted,
@@ -22,8 +23,18 @@ from bregjax.partition._mixture import (
 )
 from bregjax.partition._points import checked_on_host, points_of
 from bregjax.partition._starts import Start, starting_shares
+from bregjax.smoothing._lessened import check_share, lessened
 
-__all__ = ["SoftClustering", "soft_clustering"]
+__all__ = [
+    "SoftClustering",
+    "fitted_clustering",
+    "named_mixture",
+    "soft_clustering",
+    "warn_of_idle",
+]
+
+# Of a share of the smoothing up to this, less is not what helps.
+_SMALL_SHARE = 0.1
 
 
 @register_pytree
@@ -32,14 +43,13 @@ class SoftClustering(Fitted):
     """A mixture fitted to the rows of a problem.
 
     Attributes:
-        problem: What was clustered.
+        problem: What was clustered, with the smoothing that `smoothing_share` left.
         responsibilities: r, the share of each row that each cluster has, `[m, k]`;
             shares of a row add up to 1. They are those of the smoothed statistics:
             `soft_clustering` has the formula.
         weights: W π_k, the expected weight of rows in each cluster, `[k]`.
-        states: The clusters in the form of the family's cluster model, `[k, ...]`; of
-            Gaussians `states.moments.mean` and `states.moments.covariance`, of counts
-            `states.mean`.
+        states: The clusters in the form of the family's cluster model, `[k, ...]`;
+            `means`, and of Gaussians `covariances`, take parameters out of them.
         objective: F of the start and after each step, `[num_steps + 1]`, in nats; never
             decreasing, but by rounding.
         result: CONVERGED if the last step gained no more than the tolerance;
@@ -109,6 +119,7 @@ def soft_clustering(
     num_clusters: SupportsIndex | None = None,
     init: Start = "divergence",
     key: ArrayLike | None = None,
+    smoothing_share: float = 1.0,
     tolerance: float = 1e-6,
     max_steps: int = 500,
     progress: bool = False,
@@ -147,6 +158,14 @@ def soft_clustering(
     i brings n₀/w_i observations at z with it, of the same cluster. `log_likelihood` of
     the result is that of the rows as they are, whatever the smoothing.
 
+    Which smoothing. The default of a family suits trees, whose first clusters are
+    single rows. For a mixture it is far too wide: clusters are as wide as the kernels,
+    some coincide, and rows as they are become unlikely. To have the mixture of the
+    rows, as mclust and scikit-learn have it, take `smoothing_share=0.01`, as
+    `choose_num_clusters` and `ExponentialFamilyMixture` do. The default, 1, climbs the
+    objective of the tree's own smoothing, and is right where you chose a smoothing for
+    the mixture, or where there is none.
+
     Zeros stay: of counts without smoothing, a cluster with mean 0 in a column has no
     part in rows with a count there, at the next step as well. A cluster to which no
     responsibility is left keeps its place with mixing weight 0.
@@ -168,6 +187,10 @@ def soft_clustering(
             `hard_clustering`, with nine tenths of each row in the cluster of its seed
             and the rest in all alike.
         key: A JAX key, or an integer, for the seeds. One key, one answer.
+        smoothing_share: The part of the problem's smoothing that clusters keep: of the
+            covariance of kernels, so a tenth of their bandwidth at 0.01, of amounts and
+            counts. Above 0, at most 1; maps of your own stay as they are. The tree or
+            the seeds to start from have the whole.
         tolerance: EM ends when a step gains no more than this, in nats per unit of
             weight, or than rounding.
         max_steps: Most steps.
@@ -179,11 +202,15 @@ def soft_clustering(
         whose averages are not the best centers; the mixture before the step is kept.
 
     Raises:
-        ValueError: If `init`, `num_clusters` or `tolerance` does not fit, `key` is
-            missing, or a row has no finite cost, as one point of a Gaussian without
-            smoothing: the likelihood has no bound then.
-        TypeError: Under `jit` or another transformation.
+        ValueError: If `init`, `num_clusters`, `smoothing_share` or `tolerance` does not
+            fit, `key` is missing, or a row has no finite cost, as one point of a
+            Gaussian without smoothing: the likelihood has no bound then.
+        TypeError: Under `jit` or another transformation, or if `smoothing_share` is no
+            number.
         ArithmeticError: If the objective could not be computed.
+
+    Warns:
+        UserWarning: If EM has converged and some cluster is the likeliest of no row.
 
     Examples:
         >>> import bregjax as bj
@@ -191,7 +218,7 @@ def soft_clustering(
         >>> problem = bj.Problem(x, family="gaussian", smoothing=bj.blur(0.5))
         >>> tree = bj.agglomerate(problem)
         >>> found = bj.soft_clustering(problem, num_clusters=2, init=tree)
-        >>> print(found.labels, found.shares, found.states.moments.mean.ravel())
+        >>> print(found.labels, found.shares, found.means.ravel())
         [0 0 0 1 1] [0.6 0.4] [1.  8.5]
 
     References:
@@ -200,28 +227,102 @@ def soft_clustering(
         divergences, Algorithm 3; Telgarsky and Dasgupta (2012), Appendix F, for the
         start from a tree.
     """
+    found = fitted_clustering(
+        problem,
+        num_clusters=num_clusters,
+        init=init,
+        key=key,
+        smoothing_share=smoothing_share,
+        tolerance=tolerance,
+        max_steps=max_steps,
+        progress=progress,
+    )
+    warn_of_idle(found, smoothing_share)
+    return found
+
+
+def fitted_clustering(
+    problem: Problem,
+    *,
+    num_clusters: SupportsIndex | None,
+    init: Start,
+    smoothing_share: float,
+    tolerance: float,
+    max_steps: int,
+    key: ArrayLike | None = None,
+    progress: bool = False,
+) -> SoftClustering:
+    """Fit a mixture as `soft_clustering` does, without its warning."""
     problem = checked_on_host("soft_clustering", problem)
+    check_share(smoothing_share)
     check_count("max_steps", max_steps, np.iinfo(np.int32).max, "steps")
     if not tolerance >= 0:
         raise ValueError(f"`tolerance` must not be negative; got {tolerance}.")
+    less, by_seeds = problem, isinstance(init, str)
+    if smoothing_share != 1:
+        less = problem.replace(smoothing=lessened(problem.smoothing, smoothing_share))
     with (
-        working(problem) as work,
+        working((problem, less)) as (work, work_less),
         progress_shown(max_steps, unit="step", shown=progress) as report,
     ):
-        points = points_of(work)
-        start = starting_shares(problem, points, init, num_clusters, key)
+        points = points_of(work_less)
+        # Seeds are rows: they are as far apart as in trees under the whole smoothing.
+        whole = points_of(work) if less is not problem and by_seeds else points
+        start = starting_shares(problem, whole, init, num_clusters, key)
         best, trace, result = fitted_mixture(
             points, start, tolerance=tolerance, max_steps=max_steps, report=report
         )
-        known = jax.tree.map(
-            np.asarray, (best.responsibilities, best.weights, best.states)
+        return named_mixture(less, best, trace, result, start.shape[1])
+
+
+def named_mixture(
+    problem: Problem,
+    best: Mixture,
+    trace: list[float],
+    result: Result,
+    num_clusters: int,
+) -> SoftClustering:
+    """A fitted mixture with its problem, its first k clusters, on the host."""
+    k = num_clusters
+    shares, weights, states = jax.tree.map(
+        np.asarray, (best.responsibilities, best.weights, best.states)
+    )
+    return SoftClustering(
+        problem=problem,
+        responsibilities=shares[: problem.num_points, :k],
+        weights=weights[:k],
+        states=jax.tree.map(lambda leaf: leaf[:k], states),
+        objective=np.asarray(trace),  # pyright: ignore[reportArgumentType]
+        result=result,
+    )
+
+
+def warn_of_idle(
+    found: SoftClustering, smoothing_share: float | None, *, stacklevel: int = 3
+) -> None:
+    """Warn if EM has converged and some cluster is the likeliest of no row.
+
+    Args:
+        found: The mixture.
+        smoothing_share: The caller's argument; None if it has no effect.
+        stacklevel: As of `warnings.warn`.
+    """
+    count = found.num_clusters
+    idle = np.flatnonzero(np.bincount(found.labels, minlength=count) == 0)
+    if found.result is not Result.CONVERGED or not len(idle):
+        return
+    names = ", ".join([*map(str, idle[:8].tolist()), *["…"] * (len(idle) > 8)])
+    verb = "is" if len(idle) == 1 else "are"
+    words = (
+        f"{len(idle)} of {counted(count, 'cluster')} {verb} the likeliest of no row "
+        f"(number {names})"
+    )
+    share = 0.0 if smoothing_share is None else smoothing_share
+    if share > _SMALL_SHARE and found.problem.smoothing is not None:
+        words += (
+            ". The smoothing is wide for a mixture: pass smoothing_share=0.01, fewer "
+            "clusters, or another start, `init`."
         )
-        responsibilities, weights, states = known
-        return SoftClustering(
-            problem=problem,
-            responsibilities=responsibilities[: problem.num_points],
-            weights=weights,
-            states=states,
-            objective=np.asarray(trace),  # pyright: ignore[reportArgumentType]
-            result=result,
-        )
+    else:
+        words += ". Pass fewer clusters, or another start, `init`."
+    warnings.warn(words, UserWarning, stacklevel=stacklevel)

@@ -73,7 +73,7 @@ def plot_ellipses(
         The axes, with a legend of the clusters, if they are at most 20.
 
     Raises:
-        TypeError: If the family is none of the Gaussians.
+        TypeError: If the family is none of the Gaussians, or `labels` is a clustering.
         ValueError: If there are no two such columns, a coverage is out of range, or
             labels are missing, too many or do not fit.
 
@@ -146,6 +146,12 @@ def _clusters_of(
         raise TypeError(
             "`clusters` must be a mixture, or a problem with labels; got "
             f"{type(clusters).__name__}. Pass problem, labels."
+        )
+    if isinstance(labels, SoftClustering | HardClustering):
+        raise TypeError(
+            "`labels` must be the cluster of each row; got a "
+            f"{type(labels).__name__}, which has its problem and its labels with it. "
+            "Pass it alone, plot_ellipses(soft)."
         )
     if fitted == (labels is not None):
         raise ValueError(

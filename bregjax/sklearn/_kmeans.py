@@ -23,7 +23,6 @@ from bregjax.sklearn._base import FamilyEstimator, check_number_of_clusters
 from bregjax.sklearn._clusters import by_weight, inverse
 from bregjax.sklearn._rows import checked_weights
 from bregjax.sklearn._starts import Init, starts_of, warn_unless_converged
-from bregjax.sklearn._states import centers_of
 from bregjax.sklearn._weightless import in_rows_of_x, labels_of_all
 
 __all__ = ["BregmanKMeans"]
@@ -157,7 +156,7 @@ class BregmanKMeans(
             ones: Any = np.ones(len(labels))
             labels = assign(unchecked(self.problem_, weights=ones))
         self.labels_ = labels_of_all(kept, labels, rest, assign)
-        self.cluster_centers_ = centers_of(self.problem_.family, self.partition_.states)
+        self.cluster_centers_ = self.partition_.means
         self.inertia_ = float(best.objective[-1])
         self.n_iter_ = max(1, best.num_steps)
         return self

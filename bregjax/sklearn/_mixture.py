@@ -19,14 +19,14 @@ from bregjax.families import Family
 from bregjax.families._cluster_samples import sample_clusters
 from bregjax.families._layout import Missing
 from bregjax.hierarchy._cut_states import Clusters
-from bregjax.partition import SoftClustering, soft_clustering
+from bregjax.partition import SoftClustering
 from bregjax.partition._mixture import log_densities_of_rows, shares_of_rows
+from bregjax.partition._soft import fitted_clustering, warn_of_idle
 from bregjax.sklearn._base import FamilyEstimator, check_number_of_clusters
 from bregjax.sklearn._clusters import by_weight, likeliest, likeliest_or_none
 from bregjax.sklearn._starts import Init, starts_of, warn_unless_converged
-from bregjax.sklearn._states import centers_of
 from bregjax.sklearn._weightless import Weightless, in_rows_of_x, labels_of_all
-from bregjax.smoothing._lessened import check_share, lessened
+from bregjax.smoothing._lessened import check_share
 
 __all__ = ["ExponentialFamilyMixture"]
 
@@ -73,7 +73,10 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
         weights_: The mixing weight of each component, `[n_components]`.
         means_: Mean parameters of the components: means of the statistics T(x), as
             `BregmanKMeans.cluster_centers_`, `[n_components, n]`. For all parameters
-            see `mixture_.states`; of Gaussians `mixture_.states.moments.covariance`.
+            see `mixture_.states`.
+        covariances_: Of Gaussians their covariances, as scikit-learn has them:
+            `[n_components, d, d]`, variances `[n_components, d]` of
+            "diagonal_gaussian", `[n_components]` of round ones.
         converged_: Whether EM came to an end.
         n_iter_: How many iterations made the objective larger; 1 at least.
         lower_bound_: The objective of EM per unit of weight, in nats: the mean
@@ -145,6 +148,7 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
 
         Warns:
             ConvergenceWarning: If `max_iter` was too small.
+            UserWarning: If some component is the likeliest of no row.
         """
         del y
         self._fit(X, sample_weight)
@@ -166,26 +170,28 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
                 f"{self.problem_.family!r}. BregmanKMeans takes convex functions."
             )
         count = check_number_of_clusters("n_components", self.n_components, kept.sum())
-        whole = self.problem_
-        if isinstance(self.smoothing, str):
-            less = lessened(whole.smoothing, self.smoothing_share)
-            self.problem_ = whole.replace(smoothing=less)
+        share = self.smoothing_share if isinstance(self.smoothing, str) else None
         with in_rows_of_x(np.flatnonzero(kept)):
             found = [
-                soft_clustering(
+                fitted_clustering(
                     self.problem_,
                     num_clusters=count,
+                    smoothing_share=1.0 if share is None else share,
                     tolerance=self.tol,
                     max_steps=self.max_iter,
                     **start,
                 )
-                for start in starts_of(self, whole, count, kept, name="n_components")
+                for start in starts_of(
+                    self, self.problem_, count, kept, name="n_components"
+                )
             ]
         best = max(found, key=lambda one: one.objective[-1])
         warn_unless_converged(best.result, self.max_iter)
         self.mixture_ = _numbered(best)
+        warn_of_idle(self.mixture_, share, stacklevel=4)
+        self.problem_ = best.problem
         self.weights_ = np.asarray(self.mixture_.shares)
-        self.means_ = centers_of(self.problem_.family, self.mixture_.states)
+        self.means_ = self.mixture_.means
         self.converged_ = best.result is Result.CONVERGED
         self.n_iter_ = max(1, best.num_steps)
         bounds = np.asarray(best.objective) / np.sum(self.problem_.weights)
@@ -323,6 +329,12 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
             self.problem_.family, self.mixture_.states, counts, generator
         )
         return rows, np.repeat(np.arange(len(counts)), counts)
+
+    @property
+    def covariances_(self) -> Any:
+        """Covariances of Gaussian components; no other family has such."""
+        check_is_fitted(self)
+        return self.mixture_.covariances
 
     @property
     def _clusters(self) -> Clusters:
