@@ -39,7 +39,8 @@ class Dendrogram(TreeCuts, TreeExports):
 
     Attributes:
         children: The two nodes of each merge, int32 of shape ``[t, 2]``, t = m − 1 of
-            one tree and fewer of a forest; the engines put the smaller number first.
+            one tree and fewer of a forest; the engines put the smaller number first,
+            and under connectivity="chain" the cluster of the earlier rows.
         merge_costs: The cost Δ of each merge in nats, shape ``[t]``.
         weights: The weights of the leaves, shape ``[m]``.
         ward_scale: The variance σ² of a spherical Gaussian family, whose Ward height
@@ -183,7 +184,7 @@ class Dendrogram(TreeCuts, TreeExports):
 
         The first two roots in the order of `roots`, by their smallest leaves, are
         merged first, then each other one with what has been joined: the data say
-        nothing about that order. One tree comes back as it is.
+        nothing about that order. `leaf_order` stays. One tree comes back as it is.
 
         Args:
             cost: The merge cost of each of these merges, in nats. The infinite one says
@@ -198,7 +199,7 @@ class Dendrogram(TreeCuts, TreeExports):
             >>> forest = Dendrogram(np.array([[0, 2]]), np.array([1.5]), np.ones(4))
             >>> tree = forest.joined()
             >>> print(tree.children.tolist(), tree.merge_costs)
-            [[0, 2], [1, 4], [3, 5]] [1.5 inf inf]
+            [[0, 2], [4, 1], [5, 3]] [1.5 inf inf]
         """
         children, costs = self._arrays()
         if self.num_trees == 1:
@@ -207,7 +208,8 @@ class Dendrogram(TreeCuts, TreeExports):
         xp = _walk.namespace(children, costs, roots)
         unions = xp.arange(m + self.num_merges, 2 * m - 2, dtype=np.int32)
         before = xp.concatenate([xp.asarray(roots)[:1], unions])
-        pairs = xp.sort(xp.stack([before, xp.asarray(roots)[1:]], axis=1), axis=1)
+        # What has been joined is on the left, so that leaves keep their order.
+        pairs = xp.stack([before, xp.asarray(roots)[1:]], axis=1)
         added = xp.full(len(roots) - 1, cost, dtype=costs.dtype)
         return dataclasses.replace(
             self,

@@ -125,7 +125,8 @@ class TreeNodes:
         """The leaves from left to right in a drawing without crossings, int32 ``[m]``.
 
         The first child of every merge is on the left, as in SciPy. The trees of a
-        forest stand side by side, by their smallest leaves.
+        forest stand side by side, by their smallest leaves. Under
+        ``connectivity="chain"`` that is the order of the rows.
         """
         children, _ = self._concrete()
         return _walk.layout(children, self.num_leaves)[0]
