@@ -9,7 +9,7 @@ from bregjax import Dendrogram
 # Leaves 0 … 4; the third merge costs less than the second, and the last, too, which is
 # above it.
 TREE = Dendrogram.from_linkage(
-    [[0, 1, 1.0, 2], [2, 5, 4.0, 3], [3, 4, 0.0, 2], [6, 7, 2.0, 5]]
+    [[0, 1, 1.0, 2], [2, 5, 4.0, 3], [3, 4, 0.0, 2], [6, 7, 2.0, 5]], unit="nats"
 )
 
 # A chain of merges that cost less than nothing.
@@ -28,7 +28,7 @@ def random_tree(count, seed=0):
         sizes.append(sizes[a] + sizes[b])
         z.append([a, b, float((merge + 1) ** 2), sizes[-1]])
         alive.append(count + merge)
-    return Dendrogram.from_linkage(z)
+    return Dendrogram.from_linkage(z, unit="nats")
 
 
 def part(ax, name) -> Any:

@@ -1,6 +1,7 @@
 """Trees under constraints against one-at-a-time greedy, and scikit-learn's Ward."""
 
 import itertools
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 import reference
 import scipy.sparse
 from constraint_reference import Rules, cost_of, excess, greedy
+from matplotlib.figure import Figure
 from own_potentials import identity, truncated_poisson
+from scipy.cluster.hierarchy import leaves_list
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.feature_extraction.image import grid_to_graph
 from sklearn.neighbors import kneighbors_graph
@@ -19,6 +22,7 @@ from sklearn.neighbors import kneighbors_graph
 import bregjax as bj
 from bregjax.hierarchy import _forest
 from bregjax.hierarchy._constraints import constraints_of
+from bregjax.plotting import plot_dendrogram
 
 M = 22
 
@@ -95,9 +99,30 @@ def test_chains(family, rng):
     rules = Rules(m, [(i, i + 1) for i in range(m - 1)], k=4)
     children, costs = greedy(reference_cost(family, problem), rules)
     tree = bj.agglomerate(problem, connectivity="chain", num_clusters=4)
-    np.testing.assert_array_equal(tree.children, children)
+    np.testing.assert_array_equal(np.sort(tree.children, axis=1), children)
     np.testing.assert_allclose(tree.merge_costs, costs.astype(float), 1e-9, 1e-12)
     assert np.all(np.diff(tree.cut(4)) >= 0)
+
+
+def test_a_series_is_drawn_in_its_order(rng):
+    """Leaves of the tree, of its forests, of SciPy's matrix and of Newick."""
+    x = np.repeat([0.0, 5.0, 1.0], 20)[:, None] + rng.normal(size=(60, 1))
+    tree = bj.agglomerate(x, family="ward", connectivity="chain")
+    rows = np.arange(60)
+    assert (tree.children[:, 0] > tree.children[:, 1]).any()
+    np.testing.assert_array_equal(tree.leaf_order(), rows)
+    np.testing.assert_array_equal(leaves_list(tree.linkage()), rows)
+    assert re.findall(r"[(,](\d+)", tree.to_newick()) == [str(row) for row in rows]
+    apart: Any = {"connectivity": "chain", "cannot_link": [[0, 19], [20, 59]]}
+    forest = bj.agglomerate(x, family="ward", **apart)
+    assert forest.num_trees == 3
+    for other in (forest, forest.joined()):
+        np.testing.assert_array_equal(other.leaf_order(), rows)
+    # Pictures of its top have the ends in this order, too.
+    ax = plot_dendrogram(tree, Figure().subplots(), max_leaves=4)
+    shown = [label.get_text() for label in ax.get_xticklabels()]
+    sizes = [int(text[1:-1]) if text[0] == "(" else 1 for text in shown]
+    assert sizes == np.bincount(tree.cut(4)).tolist()
 
 
 def graphs(rng):
@@ -136,7 +161,7 @@ def test_ties_go_to_the_smallest_rows():
     problem = bj.Problem(TIES, family="ward")
     children, _ = greedy(reference_cost("ward", problem), rules)
     tree = bj.agglomerate(problem, connectivity="chain")
-    np.testing.assert_array_equal(tree.children, children)
+    np.testing.assert_array_equal(np.sort(tree.children, axis=1), children)
     assert tree.children[:3].tolist() == [[5, 6], [0, 1], [2, 3]]
 
 

@@ -217,6 +217,9 @@ def test_heights_of_each_kind():
     np.testing.assert_array_equal(INVERTED.heights("merge_index"), [1, 2])
     with pytest.raises(ValueError, match="'ward' is for trees of SphericalGaussian"):
         INVERTED.heights("ward")
+    negative = tree_of([[0, 1], [2, 3], [4, 5]], [0.25, -2.0, 7.25], ward_scale=1.0)
+    with pytest.raises(ValueError, match="square roots; merge 1 has -2.* Take 'cost'"):
+        negative.heights("ward")
     with pytest.raises(ValueError, match="`heights` must be one of.*got 'height'"):
         INVERTED.linkage(heights="height")  # pyright: ignore[reportArgumentType]
 

@@ -159,7 +159,7 @@ def test_save_and_load_bit_for_bit(rng, tmp_path, dtype, scale):
         assert isinstance(read, np.ndarray)
         assert read.dtype == written.dtype
         np.testing.assert_array_equal(read, written)
-    assert loaded.ward_scale == scale
+    assert (loaded.ward_scale, loaded.unit) == (scale, "nats")
 
 
 def test_load_refuses_other_files(tmp_path):
@@ -194,7 +194,8 @@ def test_load_refuses_other_contents(tmp_path):
     fields = {"children", "merge_costs", "weights"}
     assert fields | {"bregjax_dendrogram_version"} == saved.keys()
     for changes, message in (
-        ({"bregjax_dendrogram_version": 3}, "version 2 at most.*is of version 3"),
+        ({"bregjax_dendrogram_version": 4}, "version 3 at most.*is of version 4"),
+        ({"unit": "miles"}, "`unit` must be one of.*got 'miles'"),
         ({"extra": 1}, r"must hold .*holds \['children', 'extra'"),
         ({"weights": np.ones(2)}, "do not fit together"),
         ({"merge_costs": np.ones(3)}, "do not fit together"),

@@ -296,12 +296,13 @@ def test_leaves_that_never_join_are_infinitely_far():
 
 def test_joined():
     tree = SMALL.joined(cost=7.0)
-    expected = [*SMALL.children.tolist(), [1, 6], [8, 9]]
+    expected = [*SMALL.children.tolist(), [6, 1], [9, 8]]
     assert tree.children.tolist() == expected
     np.testing.assert_array_equal(tree.merge_costs, [1.0, 2.0, 0.5, 7.0, 7.0])
     assert sch.is_valid_linkage(tree.linkage())
     for forest in forests(30, 9):
         tree = forest.joined()
+        np.testing.assert_array_equal(tree.leaf_order(), forest.leaf_order())
         assert tree.num_trees == 1
         for k in range(forest.num_trees, forest.num_leaves + 1):
             np.testing.assert_array_equal(tree.cut(k), forest.cut(k))

@@ -4,15 +4,19 @@ import pathlib
 import sys
 import time
 
+import jax
 import networkx
 import numpy as np
 import pandas
 import polars
 import pytest
+from matplotlib.figure import Figure
 from scipy.cluster import hierarchy as sch
 from trees import INVERTED, balanced, chain, leaf_sets, random_tree, stopped, tree_of
 
 from bregjax.hierarchy import Dendrogram
+from bregjax.metrics import adjusted_rand, robinson_foulds
+from bregjax.plotting import plot_costs, plot_dendrogram
 
 # R's hclust
 
@@ -43,6 +47,82 @@ def test_hclust_and_linkage_agree(rng):
     np.testing.assert_array_equal(tree.weights, weights)
     same = Dendrogram.from_linkage(z, weights=weights)
     np.testing.assert_array_equal(same.weights, weights)
+
+
+def test_hclust_there_and_back(rng):
+    z = sch.linkage(rng.normal(size=(30, 2)), "average")
+    tree = Dendrogram.from_linkage(z)
+    merge, height, order = tree.to_hclust()
+    np.testing.assert_array_equal(merge, merge_of(z))
+    np.testing.assert_array_equal(order - 1, sch.leaves_list(z))
+    back = Dendrogram.from_hclust(merge, height)
+    np.testing.assert_array_equal(back.children, tree.children)
+    np.testing.assert_array_equal(back.merge_costs, tree.merge_costs)
+    assert [len(part) for part in tree_of([]).to_hclust()] == [0, 0, 1]
+
+
+def test_hclust_of_trees_that_invert(rng):
+    """By ascending heights, as R's cutree asks; or merge by merge, as they are."""
+    for _ in range(20):
+        tree = random_tree(rng, 12)
+        merge, height, order = tree.to_hclust()
+        assert np.all(np.diff(height) >= 0)
+        back = Dendrogram.from_hclust(merge, height)
+        np.testing.assert_array_equal(back.leaf_order(), order - 1)
+        np.testing.assert_array_equal(
+            back.cophenetic(), tree.cophenetic(heights="monotone")
+        )
+        merge, height, order = tree.to_hclust(heights="cost")
+        np.testing.assert_array_equal(height, tree.merge_costs)
+        back = Dendrogram.from_hclust(merge, height)
+        np.testing.assert_array_equal(back.children, tree.children)
+        np.testing.assert_array_equal(back.leaf_order(), order - 1)
+    with pytest.raises(ValueError, match=r"2 trees over 12 leaves.*joined\(cost"):
+        stopped(random_tree(rng, 12), 2).to_hclust()
+
+
+# Trees from elsewhere
+
+
+def test_heights_from_elsewhere_are_no_nats(rng, tmp_path):
+    z = sch.linkage(rng.normal(size=(30, 2)), "average")
+    tree = Dendrogram.from_linkage(z)
+    merge, height, _ = tree.to_hclust()
+    read, _ = Dendrogram.from_newick(tree.to_newick(), names=range(30))
+    forest = stopped(tree, 3)
+    tree.save(tmp_path / "tree.npz")
+    loaded = Dendrogram.load(tmp_path / "tree.npz")
+    np.testing.assert_array_equal(loaded.merge_costs, tree.merge_costs)
+    mapped = jax.tree.map(np.asarray, tree)
+    taken = Dendrogram.from_hclust(merge, height)
+    for one in (tree, taken, read, loaded, mapped, forest, forest.joined(cost=9.0)):
+        assert one.unit == "height"
+        assert "nats" not in repr(one)
+        assert "\n  heights  " in repr(one)
+        label = plot_dendrogram(one, Figure().subplots()).get_ylabel()
+        assert label == "height"
+        assert "nats" not in plot_costs(one, Figure().subplots()).get_ylabel()
+    ax = plot_dendrogram(tree, Figure().subplots(), scale="root")
+    assert ax.get_ylabel() == "height (√ scale)"
+    assert ax.get_yscale() == "function"
+    assert plot_dendrogram(tree, Figure().subplots()).get_yscale() == "linear"
+    costs = Dendrogram.from_linkage(z, unit="nats")
+    assert "nats, " in repr(costs)
+    label = plot_dendrogram(costs, Figure().subplots()).get_ylabel()
+    assert label == "merge cost (nats, √ scale)"
+    with pytest.raises(ValueError, match="`unit` must be one of .*; got 'metres'"):
+        Dendrogram.from_linkage(z, unit="metres")  # pyright: ignore[reportArgumentType]
+
+
+def test_ward_heights_from_elsewhere_are_as_they_are(rng):
+    x = rng.normal(size=(30, 2))
+    z = sch.linkage(x, "ward")
+    tree = Dendrogram.from_linkage(z)
+    with pytest.raises(ValueError, match=r"from elsewhere.*tree\.cut\(max_height=5\)"):
+        tree.cut(max_height=2, heights="ward")
+    flat = sch.fcluster(z, 2.0, "distance")
+    assert adjusted_rand(tree.cut(max_height=2), flat) == 1
+    assert len(set(flat)) > 2
 
 
 @pytest.mark.parametrize(
@@ -107,6 +187,18 @@ def test_newick_keeps_the_order_of_distinct_heights(rng):
     np.testing.assert_array_equal(back.children, tree.children)
     np.testing.assert_allclose(back.merge_costs, tree.merge_costs, rtol=1e-13)
     np.testing.assert_array_equal(back.leaf_order(), tree.leaf_order())
+
+
+def test_newick_names_decide_how_leaves_are_numbered(rng):
+    tree = random_tree(rng, 30)
+    names = [f"row {i}" for i in range(30)]
+    text = tree.to_newick(names)
+    back, found = Dendrogram.from_newick(text, names=names)
+    assert found == names
+    assert robinson_foulds(tree, back) == 0
+    other, found = Dendrogram.from_newick(text)
+    assert found == [names[leaf] for leaf in tree.leaf_order()]
+    assert robinson_foulds(tree, other) > 0
 
 
 def test_newick_keeps_inversions():

@@ -154,7 +154,8 @@ def agglomerate(
         weights: Of data that are no `Problem`.
         missing: Of data that are no `Problem`.
         connectivity: Which clusters may merge: those that an edge joins. The word
-            "chain" joins each row with the next one, for segments of a series; pairs of
+            "chain" joins each row with the next one, for segments of a series (the
+            tree is then drawn in the order of rows); pairs of
             row numbers, `[e, 2]`, or a set of them; or a matrix `[m, m]`, sparse or of
             booleans, as scikit-learn's `kneighbors_graph` and `grid_to_graph` make it.
             Entries that are not 0 count, whatever their size (so take no distances,

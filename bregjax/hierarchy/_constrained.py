@@ -1,5 +1,6 @@
 """Trees and forests under constraints: links first, then equal rows, then the rest."""
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -13,6 +14,7 @@ from bregjax._progress import progress_shown
 from bregjax._sparse_rows import SparseRows
 from bregjax.clusters import HostModel
 from bregjax.clusters._host_model import rows_of
+from bregjax.hierarchy import _walk
 from bregjax.hierarchy._beginnings import check_start
 from bregjax.hierarchy._constraints import Constraints
 from bregjax.hierarchy._dendrogram import Dendrogram
@@ -25,8 +27,10 @@ from bregjax.hierarchy._host_costs import (
     host_of,
     settled_costs,
 )
+from bregjax.hierarchy._interrupted import Interrupted
 from bregjax.hierarchy._kinks import check_kinks
 from bregjax.hierarchy._memory import available_memory
+from bregjax.hierarchy._provenance import remember
 from bregjax.hierarchy._runs import (
     AgglomerationInfo,
     check_room,
@@ -75,7 +79,7 @@ def agglomerate_constrained(
             forest = Forest(host, leaves, report)
             try:
                 found = _merged(forest, name, labels, constraints, start)
-                children = forest.merges
+                children = _drawn_in_order(forest, constraints)
                 nodes = rows_of(forest.nodes, slice(m + len(children)))
                 costs = np.array(settled_costs(host, nodes, children)[1])
                 # Of equal rows along edges the states were not found one by one.
@@ -85,7 +89,7 @@ def agglomerate_constrained(
                 check_kinks(tree, full)
             except KeyboardInterrupt:
                 # A search that was stopped has told the forest of its merges.
-                raise interrupted_at(problem, forest.merges[: m - stop]) from None
+                raise _stopped(problem, forest, constraints) from None
     check_costs(tree.merge_costs, tree.children, problem)
     return tree, found
 
@@ -108,6 +112,28 @@ def _merged(
     if name == "graph":
         return _follow_edges(forest, labels, constraints, links)
     return _take_all(name, forest, labels, constraints)
+
+
+def _drawn_in_order(forest: Forest, constraints: Constraints) -> np.ndarray:
+    """The merges so far, each with the earlier rows first where rows are in a line.
+
+    Pictures then show a series as it runs. Elsewhere the smaller number is first.
+    """
+    merges = forest.merges
+    if not constraints.in_line:
+        return merges
+    return _walk.smaller_first(merges, len(forest.cluster))
+
+
+def _stopped(problem: Problem, forest: Forest, constraints: Constraints) -> Interrupted:
+    """What is raised where Ctrl-C came."""
+    count = problem.num_points - constraints.stop
+    stop = interrupted_at(problem, forest.merges[:count])
+    if constraints.in_line and stop.tree is not None:
+        stop.children = _drawn_in_order(forest, constraints)[:count]
+        stop.tree = dataclasses.replace(stop.tree, children=stop.children)
+        remember(stop.tree, problem)
+    return stop
 
 
 def _check_links(start: Dendrogram, constraints: Constraints) -> None:

@@ -43,6 +43,13 @@ class Constraints:
         return self.edges is not None or bool(linked) or len(self.apart) > 0
 
     @property
+    def in_line(self) -> bool:
+        """Whether there are edges, and each joins a row with the next one."""
+        if self.edges is None or not len(self.edges):
+            return False
+        return bool(np.all(np.diff(self.edges) == 1))
+
+    @property
     def stop(self) -> int:
         """How many clusters to stop at, 1 where nothing was said."""
         return 1 if self.num_clusters is None else self.num_clusters

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
+import jax
 import numpy as np
 
 from bregjax._pytree import in_words, register_pytree
@@ -16,6 +17,7 @@ from bregjax.hierarchy._newick import parse_newick
 from bregjax.hierarchy._tree_cuts import TreeCuts
 from bregjax.hierarchy._tree_exports import TreeExports
 from bregjax.hierarchy._tree_nodes import Heights as Heights
+from bregjax.hierarchy._tree_nodes import Unit
 
 __all__ = ["Dendrogram", "Heights"]
 
@@ -39,11 +41,14 @@ class Dendrogram(TreeCuts, TreeExports):
 
     Attributes:
         children: The two nodes of each merge, int32 of shape ``[t, 2]``, t = m − 1 of
-            one tree and fewer of a forest; the engines put the smaller number first.
+            one tree and fewer of a forest; the engines put the smaller number first,
+            and under connectivity="chain" the cluster of the earlier rows.
         merge_costs: The cost Δ of each merge in nats, shape ``[t]``.
         weights: The weights of the leaves, shape ``[m]``.
         ward_scale: The variance σ² of a spherical Gaussian family, whose Ward height
             is 2σ√Δ; None for every other family.
+        unit: What merge costs are: "nats", or "height" of a tree from elsewhere, whose
+            heights are distances, say. Said by `print` and in pictures.
 
     Examples:
         >>> import bregjax as bj
@@ -59,6 +64,7 @@ class Dendrogram(TreeCuts, TreeExports):
     merge_costs: Array | np.ndarray
     weights: Array | np.ndarray
     ward_scale: Array | np.ndarray | float | None = None
+    unit: Unit = jax.tree.static(default="nats")
 
     def __repr__(self) -> str:
         """Sizes and costs in two lines."""
@@ -74,13 +80,17 @@ class Dendrogram(TreeCuts, TreeExports):
         if not len(children):
             return of
         count = self.num_inversions(rtol=1e-9)
-        return (
-            f"{of}\n  merge costs  {np.min(costs):.4g} to {np.max(costs):.4g} nats, "
-            f"{np.sum(costs):.4g} in all, {count or 'none'} inverted"
-        )
+        words = f"{np.min(costs):.4g} to {np.max(costs):.4g}"
+        if self.unit == "nats":
+            words = f"merge costs  {words} nats, {np.sum(costs):.4g} in all"
+        else:  # a sum of heights says nothing
+            words = f"heights  {words}"
+        return f"{of}\n  {words}, {count or 'none'} inverted"
 
     @classmethod
-    def from_linkage(cls, z: Any, *, weights: DataLike | None = None) -> Self:
+    def from_linkage(
+        cls, z: Any, *, weights: DataLike | None = None, unit: Unit = "height"
+    ) -> Self:
         """Take over a SciPy linkage matrix, its heights as merge costs.
 
         Children keep their order, so `leaf_order` follows a matrix that SciPy ordered
@@ -89,17 +99,30 @@ class Dendrogram(TreeCuts, TreeExports):
         Args:
             z: Linkage matrix, shape ``[m − 1, 4]``; shape ``[0, 4]`` is one leaf.
             weights: The weights of the leaves, ``[m]``; 1 each if None.
+            unit: "nats" where its heights are merge costs, as those of
+                ``tree.linkage()``.
 
         Raises:
             ValueError: If `z` isn't a linkage matrix; the message names the row. Or if
-                there are not m positive weights.
+                there are not m positive weights, or `unit` is unknown.
+
+        Examples:
+            >>> Dendrogram.from_linkage([[0, 2, 1.5, 2], [1, 3, 4.0, 3]])
+            Dendrogram of 3 leaves, weights 1 each
+              heights  1.5 to 4, none inverted
         """
         children, heights = _export.parse_linkage(z)
-        return cls(children, heights, _export.leaf_weights(weights, len(children) + 1))
+        weights = _export.leaf_weights(weights, len(children) + 1)
+        return cls(children, heights, weights, unit=_export.known_unit(unit))
 
     @classmethod
     def from_hclust(
-        cls, merge: Any, height: Any, *, weights: DataLike | None = None
+        cls,
+        merge: Any,
+        height: Any,
+        *,
+        weights: DataLike | None = None,
+        unit: Unit = "height",
     ) -> Self:
         """Take over what R's `hclust` returns, its heights as merge costs.
 
@@ -111,10 +134,12 @@ class Dendrogram(TreeCuts, TreeExports):
                 row i, both counted from 1.
             height: R's `height`, shape ``[m − 1]``.
             weights: The weights of the leaves, R's `members`, ``[m]``; 1 each if None.
+            unit: "nats" where the heights are merge costs.
 
         Raises:
             ValueError: If these are no merges of points, or a height is negative; the
-                message names the row. Or if there are not m positive weights.
+                message names the row. Or if there are not m positive weights, or
+                `unit` is unknown.
 
         Examples:
             >>> tree = Dendrogram.from_hclust([[-1, -3], [-2, 1]], [1.5, 4.0])
@@ -122,13 +147,22 @@ class Dendrogram(TreeCuts, TreeExports):
             [[0, 2], [1, 3]] [1 0 2]
         """
         children, heights = _export.parse_hclust(merge, height)
-        return cls(children, heights, _export.leaf_weights(weights, len(children) + 1))
+        weights = _export.leaf_weights(weights, len(children) + 1)
+        return cls(children, heights, weights, unit=_export.known_unit(unit))
 
     @classmethod
     def from_newick(
-        cls, text: str, names: Iterable[object] | None = None
+        cls,
+        text: str,
+        names: Iterable[object] | None = None,
+        *,
+        unit: Unit = "height",
     ) -> tuple[Self, list[str]]:
         """Read binary trees in Newick format, such as `to_newick` writes.
+
+        The text has names of leaves, not their numbers. To read back a tree of the rows
+        of a table, or to compare the trees of two texts, pass `names`: without, leaves
+        are numbered as they stand in the text, which is another order.
 
         Merge costs are the heights of nodes: the greatest distance to a leaf below.
         Merges come in the order of heights, none before those that it unites, equal
@@ -146,6 +180,7 @@ class Dendrogram(TreeCuts, TreeExports):
             names: The names in the order that leaves are to be numbered in, such as
                 those that `to_newick` was given, or ``range(m)`` if it was given none;
                 the order of the text if None.
+            unit: "nats" where the heights are merge costs, as `to_newick` writes.
 
         Returns:
             The tree, and the names of its leaves.
@@ -154,18 +189,23 @@ class Dendrogram(TreeCuts, TreeExports):
             TypeError: If `text` is no string.
             ValueError: If the text is damaged, a node has one child or more than two,
                 some branches have lengths and some have none, or `names` are others
-                than those of the text; the message says where.
+                than those of the text; the message says where. Or if `unit` is
+                unknown.
 
         Examples:
             >>> tree, names = Dendrogram.from_newick("(b:4,(a:1.5,c:1.5):2.5);")
             >>> print(names, tree.children.tolist(), tree.merge_costs)
             ['b', 'a', 'c'] [[1, 2], [0, 3]] [1.5 4. ]
-            >>> tree, _ = Dendrogram.from_newick("((1,3),(0,2));", names=range(4))
+            >>> text = "((1,3),(0,2));"
+            >>> tree, _ = Dendrogram.from_newick(text, names=range(4))
             >>> print(tree.children.tolist(), tree.merge_costs)
             [[1, 3], [0, 2], [4, 5]] [1. 1. 2.]
+            >>> print(Dendrogram.from_newick(text)[0].children.tolist())
+            [[0, 1], [2, 3], [4, 5]]
         """
         children, heights, found = parse_newick(text, names)
-        return cls(children, heights, np.ones(len(found))), found
+        unit = _export.known_unit(unit)
+        return cls(children, heights, np.ones(len(found)), unit=unit), found
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -183,11 +223,12 @@ class Dendrogram(TreeCuts, TreeExports):
 
         The first two roots in the order of `roots`, by their smallest leaves, are
         merged first, then each other one with what has been joined: the data say
-        nothing about that order. One tree comes back as it is.
+        nothing about that order. `leaf_order` stays. One tree comes back as it is.
 
         Args:
-            cost: The merge cost of each of these merges, in nats. The infinite one says
-                that it is not known: functions of a problem and a tree take such trees.
+            cost: The cost of each of these merges, as `unit` says. The infinite one
+                says that it is not known: functions of a problem and a tree take such
+                trees.
                 Pictures, linkage matrices, Newick and networkx need a finite one, a
                 little over the largest, say; a problem then has other costs.
 
@@ -198,7 +239,7 @@ class Dendrogram(TreeCuts, TreeExports):
             >>> forest = Dendrogram(np.array([[0, 2]]), np.array([1.5]), np.ones(4))
             >>> tree = forest.joined()
             >>> print(tree.children.tolist(), tree.merge_costs)
-            [[0, 2], [1, 4], [3, 5]] [1.5 inf inf]
+            [[0, 2], [4, 1], [5, 3]] [1.5 inf inf]
         """
         children, costs = self._arrays()
         if self.num_trees == 1:
@@ -207,7 +248,8 @@ class Dendrogram(TreeCuts, TreeExports):
         xp = _walk.namespace(children, costs, roots)
         unions = xp.arange(m + self.num_merges, 2 * m - 2, dtype=np.int32)
         before = xp.concatenate([xp.asarray(roots)[:1], unions])
-        pairs = xp.sort(xp.stack([before, xp.asarray(roots)[1:]], axis=1), axis=1)
+        # What has been joined is on the left, so that leaves keep their order.
+        pairs = xp.stack([before, xp.asarray(roots)[1:]], axis=1)
         added = xp.full(len(roots) - 1, cost, dtype=costs.dtype)
         return dataclasses.replace(
             self,
@@ -231,7 +273,7 @@ class Dendrogram(TreeCuts, TreeExports):
         Examples:
             >>> tree = Dendrogram.from_linkage([[0, 2, 1.5, 2], [1, 3, 4.0, 3]])
             >>> print(tree.plot(num_clusters=2).get_ylabel())
-            merge cost (nats, √ scale)
+            height
         """
         try:
             plotting = importlib.import_module("bregjax.plotting")

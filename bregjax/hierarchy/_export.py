@@ -2,7 +2,7 @@
 
 import os
 import zipfile
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -13,10 +13,12 @@ from bregjax._checks import (
     float_array,
 )
 from bregjax.hierarchy import _walk
+from bregjax.hierarchy._tree_nodes import Unit
 
 _FORMAT = "bregjax_dendrogram_version"
-# Version 2 has forests; trees are written as version 1, which older releases read.
-_VERSION = 2
+# Version 2 has forests, and 3 trees from elsewhere, whose heights are no nats; others
+# are written as version 1, which older releases read.
+_VERSION = 3
 
 
 def linkage_matrix(children: np.ndarray, heights: np.ndarray) -> np.ndarray:
@@ -122,6 +124,26 @@ def parse_hclust(merge: Any, height: Any) -> tuple[np.ndarray, np.ndarray]:
     return children.astype(np.int32), height
 
 
+def hclust_merges(
+    children: np.ndarray, heights: np.ndarray, *, ascending: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The merges and heights of R's hclust: leaves below 0, rows from 1 on.
+
+    Args:
+        children: `[m − 1, 2]`.
+        heights: `[m − 1]`.
+        ascending: Whether rows come by their heights, none of which is then below that
+            of a merge it unites.
+    """
+    num_leaves = len(children) + 1
+    # Of equal heights the earlier merge is first: none comes before those it unites.
+    order = np.argsort(heights, kind="stable") if ascending else np.arange(len(heights))
+    row = np.empty(len(order), dtype=np.int32)
+    row[order] = np.arange(1, len(order) + 1)
+    number = np.concatenate([-np.arange(1, num_leaves + 1), row]).astype(np.int32)
+    return number[children[order]], heights[order]
+
+
 def leaf_weights(weights: Any, num_leaves: int) -> np.ndarray:
     """The weights of leaves, 1 each if None.
 
@@ -140,10 +162,21 @@ def leaf_weights(weights: Any, num_leaves: int) -> np.ndarray:
     return weights
 
 
+def known_unit(unit: Any) -> Unit:
+    """The unit of merge costs.
+
+    Raises:
+        ValueError: If there is no such unit.
+    """
+    if unit not in get_args(Unit):
+        raise ValueError(f"`unit` must be one of {list(get_args(Unit))}; got {unit!r}.")
+    return unit
+
+
 def write_tree(path: str | os.PathLike[str], arrays: dict[str, np.ndarray]) -> None:
     """Write the arrays of a tree to an npz file under exactly this name."""
     is_tree = len(arrays["children"]) + 1 == len(arrays["weights"])
-    version = 1 if is_tree else _VERSION
+    version = _VERSION if "unit" in arrays else 1 if is_tree else 2
     contents: dict[str, Any] = {_FORMAT: np.asarray(version)} | arrays
     with open(path, "wb") as file:
         np.savez(file, **contents)
@@ -165,10 +198,10 @@ def read_tree(path: str | os.PathLike[str]) -> dict[str, Any]:
             f"version {version}. Update bregjax."
         )
     names = {"children", "merge_costs", "weights"}
-    if not names <= arrays.keys() <= names | {"ward_scale"}:
+    if not names <= arrays.keys() <= names | {"unit", "ward_scale"}:
         raise ValueError(
-            f"`path` must hold {sorted(names)} and perhaps 'ward_scale'; {path} holds "
-            f"{sorted(arrays)}."
+            f"`path` must hold {sorted(names)} and perhaps 'unit' and 'ward_scale'; "
+            f"{path} holds {sorted(arrays)}."
         )
     children, weights = arrays["children"], arrays["weights"]
     if (
@@ -184,6 +217,8 @@ def read_tree(path: str | os.PathLike[str]) -> dict[str, Any]:
             f"`path` must hold a tree; the arrays in {path} do not fit together. "
             f"Write the file again."
         )
+    if "unit" in arrays:
+        arrays["unit"] = known_unit(str(arrays["unit"]))
     if "ward_scale" in arrays:
         arrays["ward_scale"] = arrays["ward_scale"][()]
     return arrays

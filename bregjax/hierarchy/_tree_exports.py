@@ -23,6 +23,8 @@ class TreeExports(TreeNodes):
         fields = {"children": children, "merge_costs": costs, "weights": self.weights}
         if self.ward_scale is not None:
             fields["ward_scale"] = self.ward_scale
+        if self.unit != "nats":
+            fields["unit"] = self.unit
         _export.write_tree(path, {k: np.asarray(v) for k, v in fields.items()})
 
     def linkage(self, *, heights: Heights = "cost") -> np.ndarray:
@@ -59,6 +61,49 @@ class TreeExports(TreeNodes):
         tops = finite_heights(self, heights, "`linkage`")
         return _export.linkage_matrix(children, tops)
 
+    def to_hclust(
+        self, *, heights: Heights = "monotone"
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What R's `hclust` is made of: `merge`, `height` and `order`.
+
+        In R, ``structure(list(merge = merge, height = height, order = order,
+        labels = names), class = "hclust")``; the weights are what `hclust` takes as its
+        `members`. R counts from 1, and so do these: −i is leaf i − 1, i is row i of
+        `merge`. `Dendrogram.from_hclust(merge, height)` reads it back.
+
+        Args:
+            heights: As in `heights`. Rows of the default come by their heights, as R's
+                `cutree` asks of them; where merges invert that is not the order of the
+                merges, which all others keep.
+
+        Returns:
+            `merge`, int32 of shape ``[m − 1, 2]``; `height`, float64 of shape
+            ``[m − 1]``; `order`, the leaves from left to right, int32 of shape ``[m]``.
+
+        Raises:
+            ValueError: If it is a forest, which R has no class for, or a height is not
+                finite.
+
+        Examples:
+            >>> import bregjax as bj
+            >>> tree = bj.Dendrogram.from_linkage([[0, 2, 1.5, 2], [1, 3, 4.0, 3]])
+            >>> merge, height, order = tree.to_hclust()
+            >>> print(merge.tolist(), height, order)
+            [[-1, -3], [-2, 1]] [1.5 4. ] [2 1 3]
+        """
+        children, _ = self._concrete()
+        if self.num_trees > 1:
+            raise ValueError(
+                f"`to_hclust` is of one tree, as R has no hclust of forests; this is "
+                f"one of {self.num_trees} trees over {self.num_leaves} leaves. Join "
+                "their roots first: tree.joined(cost=…).to_hclust()."
+            )
+        tops = finite_heights(self, heights, "`to_hclust`")
+        merge, height = _export.hclust_merges(
+            children, tops, ascending=heights == "monotone"
+        )
+        return merge, height, self.leaf_order() + 1
+
     def to_newick(
         self,
         names: Sequence[object] | np.ndarray | None = None,
@@ -70,7 +115,9 @@ class TreeExports(TreeNodes):
         A branch is as long as its parent is higher than itself, leaves at height 0.
         The default is monotone, for many programs refuse negative branches; with
         ``heights="cost"`` an inversion gives one, as it is. A forest is a line for each
-        tree, in the order of `roots`. `Dendrogram.from_newick` reads it back.
+        tree, in the order of `roots`. ``Dendrogram.from_newick(text, names=names)``
+        reads it back, with the same names, or ``names=range(m)`` where none were given;
+        without them leaves are numbered in the order of the text.
 
         Args:
             names: Names of the leaves, length m; their numbers if None. Names with
@@ -85,8 +132,13 @@ class TreeExports(TreeNodes):
         Examples:
             >>> import bregjax as bj
             >>> tree = bj.Dendrogram.from_linkage([[0, 2, 1.5, 2], [1, 3, 4.0, 3]])
-            >>> print(tree.to_newick(["a", "b", "it's c"]))
+            >>> names = ["a", "b", "it's c"]
+            >>> text = tree.to_newick(names)
+            >>> print(text)
             (b:4.0,(a:1.5,'it''s c':1.5):2.5);
+            >>> back, _ = bj.Dendrogram.from_newick(text, names=names)
+            >>> print(back.children.tolist())
+            [[0, 2], [1, 3]]
         """
         children, _ = self._concrete()
         names = self._checked(names)
@@ -101,7 +153,9 @@ class TreeExports(TreeNodes):
     ) -> dict[str, np.ndarray]:
         """The nodes as a table, a NumPy array for each column, leaves first.
 
-        As it is for `pandas.DataFrame` or `polars.DataFrame`.
+        Make a data frame of it by ``pandas.DataFrame(tree.to_table())``, or by polars;
+        and JSON by ``pandas.DataFrame(tree.to_table()).to_json()``, as arrays and NaN
+        are no JSON.
 
         Args:
             names: Names of the leaves, length m, for a column of names.
@@ -109,11 +163,12 @@ class TreeExports(TreeNodes):
 
         Returns:
             Columns of length m + t: ``node``, its number; ``parent``, −1 of roots;
-            ``left`` and ``right``, its children, −1 of leaves; ``cost`` in nats, NaN of
-            leaves; ``height``, 0 of leaves; ``size``, its leaves; ``weight``, what they
-            weigh; ``depth``, how many merges are above it; ``smallest``, its smallest
-            leaf; ``tree``, the number of its tree, 0 unless it is a forest; and with
-            names ``name``, empty of merges.
+            ``left`` and ``right``, its children, −1 of leaves; ``cost`` in nats (or the
+            height that a tree from elsewhere came with), NaN of leaves; ``height``, 0
+            of leaves; ``size``, its leaves; ``weight``, what they weigh; ``depth``, how
+            many merges are above it; ``smallest``, its smallest leaf; ``tree``, the
+            number of its tree, 0 unless it is a forest; and with names ``name``, empty
+            of merges.
 
         Raises:
             ValueError: If the number of names is not m.

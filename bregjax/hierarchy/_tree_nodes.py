@@ -10,10 +10,13 @@ from bregjax._checks import check_count, is_concrete
 from bregjax._typing import Array
 from bregjax.hierarchy import _walk
 
-__all__ = ["Heights", "TreeNodes", "finite_heights"]
+__all__ = ["Heights", "TreeNodes", "Unit", "finite_heights"]
 
 Heights = Literal["cost", "monotone", "ward", "merge_index"]
 """What a drawing or an export shows as the height of a merge."""
+
+Unit = Literal["nats", "height"]
+"""What merge costs are: log-likelihoods lost, or heights of a tree from elsewhere."""
 
 
 class TreeNodes:
@@ -23,6 +26,7 @@ class TreeNodes:
     merge_costs: Array | np.ndarray
     weights: Array | np.ndarray
     ward_scale: Array | np.ndarray | float | None
+    unit: Unit
 
     @property
     def num_leaves(self) -> int:
@@ -76,7 +80,8 @@ class TreeNodes:
         """The height of each merge, shape ``[t]``.
 
         Args:
-            kind: ``"cost"``: the merge cost Δ in nats, as it is. ``"monotone"``: the
+            kind: ``"cost"``: the merge cost Δ in nats, or the height that a tree from
+                elsewhere came with, as it is. ``"monotone"``: the
                 largest cost in the merge's subtree, so no merge is lower than one
                 below it (one elsewhere in the tree may be lower than an earlier one).
                 ``"ward"``: 2√(σ²Δ), SciPy's Ward height in the units of the data, for
@@ -84,7 +89,8 @@ class TreeNodes:
                 drawing the order.
 
         Raises:
-            ValueError: If `kind` is unknown, or is ``"ward"`` for another family.
+            ValueError: If `kind` is unknown, or is ``"ward"`` for another family, for a
+                tree from elsewhere or where a cost is negative.
         """
         children, costs = self._arrays()
         xp = _walk.namespace(costs)
@@ -100,13 +106,30 @@ class TreeNodes:
                 f"`heights` must be one of {list(get_args(Heights))}; got {kind!r}."
             )
         if self.ward_scale is None:
+            raise ValueError(self._no_ward_heights())
+        if is_concrete(costs) and np.any(costs < 0):
+            merge = int(np.argmax(np.asarray(costs) < 0))
             raise ValueError(
-                "`heights` 'ward' is for trees of SphericalGaussian; this tree is of "
-                "another family, which has no Ward height. Take 'cost' or 'monotone'."
+                "`heights` 'ward' needs merge costs of 0 and more, as it takes square "
+                f"roots; merge {merge} has {costs[merge]:g}. Take 'cost', which shows "
+                "costs as they are, or compute them again: bregjax.replay."
             )
         scale = self.ward_scale
         scaled = (float(scale) if is_concrete(scale) else scale) * costs
         return 2 * _walk.namespace(scaled).sqrt(scaled)
+
+    def _no_ward_heights(self) -> str:
+        if self.unit == "nats":
+            return (
+                "`heights` 'ward' is for trees of SphericalGaussian; this tree is of "
+                "another family, which has no Ward height. Take 'cost' or 'monotone'."
+            )
+        return (
+            "`heights` 'ward' is for trees that `agglomerate` made under "
+            "SphericalGaussian; this tree is from elsewhere, and the heights it came "
+            "with, Ward's or others, are its 'cost'. Leave `heights` out, as in "
+            "tree.cut(max_height=5)."
+        )
 
     def num_inversions(self, *, rtol: float = 0.0) -> int:
         """How many merges cost less than a merge that made one of their children.
@@ -125,7 +148,8 @@ class TreeNodes:
         """The leaves from left to right in a drawing without crossings, int32 ``[m]``.
 
         The first child of every merge is on the left, as in SciPy. The trees of a
-        forest stand side by side, by their smallest leaves.
+        forest stand side by side, by their smallest leaves. Under
+        ``connectivity="chain"`` that is the order of the rows.
         """
         children, _ = self._concrete()
         return _walk.layout(children, self.num_leaves)[0]
@@ -192,6 +216,11 @@ def finite_heights(tree: TreeNodes, kind: Heights, what: str) -> np.ndarray:
     """
     heights = np.asarray(tree.heights(kind), np.float64)
     bad = np.flatnonzero(~np.isfinite(heights))
+    if len(bad) and np.isnan(heights[bad[0]]):
+        raise ValueError(
+            f"{what} needs finite heights; merge {bad[0]} has nan. Compute its cost: "
+            "bregjax.replay(problem, tree)."
+        )
     if len(bad):
         raise ValueError(
             f"{what} needs finite heights; merge {bad[0]} has {heights[bad[0]]}. Join "

@@ -171,6 +171,20 @@ def layout(children: np.ndarray, num_leaves: int) -> tuple[np.ndarray, np.ndarra
     return order, gap
 
 
+def smaller_first(children: np.ndarray, num_leaves: int) -> np.ndarray:
+    """Put first the child of each merge that has the smaller smallest leaf, `[t, 2]`.
+
+    Where every cluster is a run of consecutive leaves, `layout` then has them in their
+    own order, 0 … m − 1.
+    """
+    smallest, turned = list(range(num_leaves)), []
+    for left, right in children.tolist():
+        a, b = smallest[left], smallest[right]
+        smallest.append(min(a, b))
+        turned.append([left, right] if a < b else [right, left])
+    return np.asarray(turned, dtype=children.dtype).reshape(-1, 2)
+
+
 def members(children: np.ndarray, node: int, num_leaves: int) -> np.ndarray:
     """List the leaves under one node, ascending; time in proportion to their number."""
     found, waiting = [], [node]

@@ -25,6 +25,9 @@ def robinson_foulds(
     The clusters of a tree are the sets of leaves of its merges; that of all leaves does
     not count. Costs and the order of merges play no part. O(m) time and memory.
 
+    Leaves are matched by their numbers, not by names. Number both trees alike: a tree
+    read from a Newick text by ``Dendrogram.from_newick(text, names=names)``.
+
     Args:
         a: A tree or forest, or the children `[m − 1, 2]` of a tree.
         b: Another one, over the same leaves.
@@ -79,6 +82,9 @@ def bakers_gamma(a: Dendrogram | DataLike, b: Dendrogram | DataLike) -> float:
 
     O(m²) time, O(m) memory.
 
+    Leaves are matched by their numbers, not by names. Number both trees alike: a tree
+    read from a Newick text by ``Dendrogram.from_newick(text, names=names)``.
+
     Args:
         a: A tree or forest, or the children `[m − 1, 2]` of a tree.
         b: Another one, over the same leaves.
@@ -119,6 +125,9 @@ def cophenetic_correlation(
     Of two trees, or of a tree and the distances that it was made of: how faithful it
     is. O(m²) time and O(m) memory beside the distances; SciPy's `cophenet` gives the
     same.
+
+    Leaves are matched by their numbers, not by names. Number both trees alike: a tree
+    read from a Newick text by ``Dendrogram.from_newick(text, names=names)``.
 
     Args:
         a: A tree.

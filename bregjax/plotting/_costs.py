@@ -30,6 +30,8 @@ def plot_costs(
 ) -> Axes:
     """Draw what each of the last merges costs, by how many clusters there were before.
 
+    Of a tree from elsewhere (`Dendrogram.unit`) it draws the heights it came with.
+
     A cut is good where it undoes expensive merges and keeps cheap ones. Merges that a
     cut undoes are filled dots, those that it keeps hollow ones, and a dashed line parts
     them. A merge that costs less than one inside of its parts, an inversion, is a
@@ -124,7 +126,8 @@ def plot_costs(
         )
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=STEPS))
     ax.set_xlim(before[0] - 0.6, max(before[-1], 2) + 0.6)
-    ax.set(xlabel="clusters before the merge", ylabel="merge cost (nats)")
+    words = "merge cost (nats)" if tree.unit == "nats" else "height of the merge"
+    ax.set(xlabel="clusters before the merge", ylabel=words)
     bare(ax, ["left", "bottom"])
     return ax
 

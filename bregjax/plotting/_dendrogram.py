@@ -88,9 +88,9 @@ def plot_dendrogram(
             square roots, so that small merges show beside large ones (Ward's distances
             are square roots of costs); "linear"; or "log", on which lower ones than
             1e-6 of the greatest are drawn at that, and what costs nothing below it at
-            a tick 0. If None "root" of costs, "linear" of other heights and where a
-            height is below 0, which neither "root" nor "log" can show. Ticks are nats
-            on any.
+            a tick 0. If None "root" of costs, "linear" of other heights, those of a
+            tree from elsewhere too (`Dendrogram.unit`), and where a height is below 0,
+            which neither "root" nor "log" can show. Ticks are nats, or heights, on any.
         orientation: The side of the root: "top", "bottom", "left" or "right".
         cluster_colors: Colors of the clusters, a list or the name of a matplotlib color
             map; if None a palette for all kinds of color vision, with a color for each
@@ -197,7 +197,7 @@ def draw_tree(
     """Draw the lines of a tree, its axis of heights, and its cut."""
     tops = finite_heights(tree, heights, "A picture of a tree")
     if scale is None:
-        is_cost = heights in ("cost", "monotone")
+        is_cost = heights in ("cost", "monotone") and tree.unit == "nats"
         scale = "root" if is_cost and not below_zero(tops) else "linear"
     tops, bottom = frame.set_heights(tops, scale)
     brackets = top_of(tree, tops, bottom, max_leaves)
@@ -256,6 +256,9 @@ def _height_label(tree: Dendrogram, heights: Heights, scale: Scale) -> str:
         words = "Ward height" if heights == "ward" else "merge"
         return f"{words} ({root})" if root else words
     inverted = heights == "monotone" and tree.num_inversions(rtol=1e-9) > 0
+    if tree.unit != "nats":
+        words = "largest height so far" if inverted else "height"
+        return f"{words} ({root})" if root else words
     words = "largest cost so far" if inverted else "merge cost"
     return f"{words} (nats, {root})" if root else f"{words} (nats)"
 
