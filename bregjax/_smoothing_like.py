@@ -54,7 +54,8 @@ def smoothing_for(
     if smoothing is None:
         return None
     if _is_number(smoothing):
-        smoothing = _of_number(float(smoothing), geometry)
+        number: Any = smoothing
+        smoothing = _of_number(float(number), geometry)
     if isinstance(geometry, Product):
         smoothing = _of_blocks(smoothing, geometry, rows, weights)
     if isinstance(smoothing, StatisticMap):

@@ -1,5 +1,7 @@
 """Arguments of a kind that another library takes: errors that say what to do."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 import pandas
@@ -24,8 +26,9 @@ def test_linkages_by_distances(method):
 
 @pytest.mark.parametrize("name", ["must_link", "cannot_link", "connectivity"])
 def test_links_of_names(name):
+    links: dict[str, Any] = {name: [("a", "b")]}
     with pytest.raises(ValueError, match=f"`{name}` must hold numbers of rows.*'a'"):
-        bj.agglomerate(X, family="ward", **{name: [("a", "b")]})
+        bj.agglomerate(X, family="ward", **links)
 
 
 def test_one_row_has_no_families_to_choose_by():
@@ -41,8 +44,8 @@ def test_a_series_is_a_column_with_its_name(family):
     problem = bj.Problem(series, family=family)
     assert problem.columns == ("size",)
     frame = bj.Problem(series.to_frame(), family=family)
-    costs = [bj.agglomerate(p).merge_costs for p in (problem, frame)]
-    np.testing.assert_array_equal(*costs)
+    first, second = (bj.agglomerate(p).merge_costs for p in (problem, frame))
+    np.testing.assert_array_equal(first, second)
 
 
 def test_psi_in_numpy():
