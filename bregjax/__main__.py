@@ -13,7 +13,7 @@ import numpy as np
 
 from bregjax import __version__
 from bregjax._cli.cache import keep_compiled_programs
-from bregjax._cli.columns import ColumnChoice
+from bregjax._cli.columns import ColumnChoice, families_by_column
 from bregjax._cli.parser import build_parser
 from bregjax._cli.report import aligned, header, summary, write_files, written
 from bregjax._cli.run import Outcome, Request, cluster_table, notes_on
@@ -93,7 +93,7 @@ def _cluster(options: argparse.Namespace) -> None:
         )
     request = Request(
         family,
-        dict(options.column),
+        families_by_column(dict(options.column), table.columns or ()),
         "scaled" if options.missing == "scaled" else "auto",
         options.smoothing,
         options.engine,

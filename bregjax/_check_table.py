@@ -9,6 +9,7 @@ from bregjax._checks import is_concrete
 from bregjax._evaluation import equal_rows
 from bregjax._explain import costs_of_cut
 from bregjax._problem import Problem, check_problem
+from bregjax._smoothing_like import has_shared_bandwidth, wide_bandwidth
 from bregjax._sparse_rows import SparseRows
 from bregjax.families import Categorical, CheckReport, Poisson, Product
 from bregjax.families._finding import Finding
@@ -40,8 +41,9 @@ def check_table(
     Looks for equal rows; cells that are missing, and pairs of rows that share no
     column; columns of one value but for a few rows; rare levels; rows that stay alone
     among the last clusters, with the columns that keep them apart; columns that make
-    most of the cost between these clusters; and counts whose variance within these
-    clusters is well above their mean (Poisson's is equal to it).
+    most of the cost between these clusters, where costs are by column; one bandwidth
+    for all columns that is far above the spread of one; and counts whose variance
+    within these clusters is well above their mean (Poisson's is equal to it).
 
     Args:
         problem: The table.
@@ -73,16 +75,22 @@ def check_table(
             "some of the columns, x[:, columns].toarray()."
         )
     findings = [_duplicates(problem), _missing(problem), *_columns(problem)]
+    if has_shared_bandwidth(problem):
+        message = wide_bandwidth(problem)
+        found = (
+            message or "One bandwidth is within ten times the spread of each column."
+        )
+        findings.append(Finding("bandwidth", passed=not message, sentence=found))
     count = min(num_clusters, problem.num_points)
     if count > 1:
         tree = agglomerate(problem) if tree is None else tree
         labels = np.asarray(tree.cut(max(count, tree.num_trees)))
         names, costs = costs_of_cut(problem, labels)
-        findings += [
-            _outliers(problem, labels),
-            _dominance(names, costs),
-            _dispersion(problem, labels),
-        ]
+        findings.append(_outliers(problem, labels))
+        if len(names) > 1:
+            findings.append(_dominance(names, costs))
+        if any(isinstance(_family_of(problem, c), Poisson) for c in problem.columns):
+            findings.append(_dispersion(problem, labels))
     return CheckReport("table", tuple(findings))
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import SupportsIndex
 
 import jax
@@ -19,6 +19,7 @@ __all__ = [
     "check_count",
     "check_entries",
     "check_finite",
+    "check_in_jax",
     "check_support",
     "check_weights",
     "float_array",
@@ -29,6 +30,26 @@ __all__ = [
     "values_behind",
     "works_in_double",
 ]
+
+
+def check_in_jax(
+    name: str, function: Callable[..., PyTree], *arguments: PyTree
+) -> None:
+    """Raise TypeError if a user's function of JAX arrays calls NumPy.
+
+    Args:
+        name: What the function is called.
+        function: Traced, not called with values.
+        arguments: Arrays, or their shapes.
+    """
+    try:
+        jax.eval_shape(function, *arguments)
+    except jax.errors.TracerArrayConversionError as error:
+        raise TypeError(
+            f"`{name}` must be written in jax.numpy, so that it can be differentiated "
+            "and compiled; it calls NumPy. Say import jax.numpy as jnp, and write "
+            "jnp.exp, say, for np.exp."
+        ) from error
 
 
 def is_concrete(tree: PyTree) -> bool:

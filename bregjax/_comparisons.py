@@ -6,7 +6,7 @@ from typing import Any
 
 from bregjax.families._summary import ColumnSummary, aligned
 
-__all__ = ["ColumnCost", "Comparison", "Explanation"]
+__all__ = ["ColumnCost", "Comparison", "Comparisons", "Explanation"]
 
 # Columns that a printed comparison shows.
 _MOST_SHOWN = 20
@@ -113,6 +113,26 @@ class Comparison(Sequence[ColumnCost]):
         head = f"{', '.join(counted)}: {total:.4g} nats"
         tail = [f"  and {more} more"] if more > 0 else []
         return "\n".join([head, *lines, *tail])
+
+
+class Comparisons(list[Comparison]):
+    """Comparisons of several clusters, that print one below the other.
+
+    Examples:
+        >>> import bregjax as bj
+        >>> problem = bj.Problem({"visits": [2, 3, 9]}, family="poisson")
+        >>> bj.explain_clusters(problem, [0, 0, 1])
+        cluster 0 of 2 rows, rest of 1 row: 2.79 nats
+          column  nats  share  cluster 0  rest
+          visits  2.79  100%   2.5        9
+        cluster 1 of 1 row, rest of 2 rows: 2.79 nats
+          column  nats  share  cluster 1  rest
+          visits  2.79  100%   9          2.5
+    """
+
+    def __repr__(self) -> str:
+        """The table of each."""
+        return "\n".join(map(str, self))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bregjax._checks import is_concrete
-from bregjax._comparisons import ColumnCost, Comparison, Explanation
+from bregjax._comparisons import ColumnCost, Comparison, Comparisons, Explanation
 from bregjax._evaluation import working
 from bregjax._inputs import is_missing
 from bregjax._problem import Problem, check_problem
@@ -89,7 +89,7 @@ def explain(
     return Explanation(number, merge, rest)
 
 
-def explain_clusters(problem: Problem, labels: DataLike) -> list[Comparison]:
+def explain_clusters(problem: Problem, labels: DataLike) -> Comparisons:
     """Compare each cluster with all other rows, by column.
 
     Args:
@@ -97,7 +97,8 @@ def explain_clusters(problem: Problem, labels: DataLike) -> list[Comparison]:
         labels: The cluster of each, `[m]`, as `tree.cut` gives them.
 
     Returns:
-        A comparison for each cluster, in the order of their numbers.
+        A list of a comparison for each cluster, in the order of their numbers, which
+        prints them one below the other.
 
     Raises:
         ValueError: If there is not a label for each row, one is missing, or all are
@@ -133,7 +134,8 @@ def explain_clusters(problem: Problem, labels: DataLike) -> list[Comparison]:
         (np.flatnonzero(given == number), np.flatnonzero(given != number))
         for number in numbers
     ]
-    return _compared(problem, pairs, [(f"cluster {k}", "rest") for k in numbers])
+    names = [(f"cluster {k}", "rest") for k in numbers]
+    return Comparisons(_compared(problem, pairs, names))
 
 
 def costs_of_cut(problem: Problem, labels: np.ndarray) -> tuple[list[str], np.ndarray]:

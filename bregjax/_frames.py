@@ -9,7 +9,7 @@ import numpy as np
 
 from bregjax._inputs import check_table, is_missing
 
-__all__ = ["Column", "TableColumns", "frame_of", "is_frame"]
+__all__ = ["Column", "TableColumns", "as_frame", "frame_of", "is_frame"]
 
 _NUMERIC = (int, float, bool, np.number, np.bool_)
 
@@ -116,12 +116,20 @@ def is_frame(x: Any) -> bool:
     return columns is not None and not callable(columns) and hasattr(x, "__getitem__")
 
 
+def as_frame(x: Any) -> Any:
+    """A vector with a name, as a series of pandas or polars is, as a table of it."""
+    name = getattr(x, "name", None)
+    is_series = hasattr(x, "to_frame") and np.ndim(x) == 1
+    return x.to_frame() if is_series and name not in (None, "") else x
+
+
 def frame_of(x: Any) -> TableColumns:
     """The columns of a table.
 
     Args:
         x: A data frame of pandas or polars, a mapping of names to columns, a structured
-            array, an array or a list of rows; a vector is one column.
+            array, an array or a list of rows; a vector is one column, with its name
+            if it is a series.
 
     Raises:
         ValueError: If columns differ in length or have one name, or the table is empty.
@@ -133,6 +141,7 @@ def frame_of(x: Any) -> TableColumns:
     """
     if isinstance(x, TableColumns):
         return x
+    x = as_frame(x)
     named = is_frame(x)
     if named:
         names = _names(x)

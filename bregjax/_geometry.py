@@ -10,7 +10,13 @@ import numpy as np
 from typing_extensions import override
 
 from bregjax._centers import check_map
-from bregjax._checks import check_entries, check_finite, float_array, is_concrete
+from bregjax._checks import (
+    check_entries,
+    check_finite,
+    check_in_jax,
+    float_array,
+    is_concrete,
+)
 from bregjax._column_parameters import in_columns
 from bregjax._programs import program
 from bregjax._pytree import register_pytree
@@ -259,6 +265,7 @@ class FunctionGeometry(Geometry):
 
         Raises:
             ValueError: If they have too few axes.
+            TypeError: If the function calls NumPy.
         """
         axes = self.function.event_ndim
         if np.ndim(x) != axes + 1:
@@ -267,6 +274,8 @@ class FunctionGeometry(Geometry):
                 f"`x` must have {axes + 1} axes, points and then their {axes}, for "
                 f"{type(self.function).__name__}; got shape {np.shape(x)}.{hint}"
             )
+        row = jax.ShapeDtypeStruct(np.shape(x)[1:], jnp.result_type(float))
+        check_in_jax("family", self.function, row)
         return self
 
     @override

@@ -1,5 +1,6 @@
 """Checks of tables that users pass: numbers, dense, present; errors name the cell."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ __all__ = [
     "place",
     "range_fault",
     "refuse_masked",
+    "refuse_path",
     "size_in_words",
 ]
 
@@ -159,9 +161,10 @@ def check_table(name: str, x: Any, *, masked: bool = False) -> tuple[int, ...]:
 
     Raises:
         TypeError: If the table is sparse.
-        ValueError: If entries are masked, rows differ in length, or the table has no
-            rows or no columns.
+        ValueError: If it is the name of a file, entries are masked, rows differ in
+            length, or the table has no rows or no columns.
     """
+    refuse_path(name, x)
     _refuse_sparse(name, x)
     if not masked:
         refuse_masked(name, x)
@@ -181,6 +184,15 @@ def check_table(name: str, x: Any, *, masked: bool = False) -> tuple[int, ...]:
                 f"`{name}` must have at least one {what}; got shape {shape}."
             )
     return shape
+
+
+def refuse_path(name: str, x: Any) -> None:
+    """Raise ValueError for the name of a file in the place of its table."""
+    if isinstance(x, str | os.PathLike):
+        raise ValueError(
+            f"`{name}` must be a table; got {x!r}. Read the file first, as by "
+            "pandas.read_csv."
+        )
 
 
 def _refuse_sparse(name: str, x: Any) -> None:

@@ -1,5 +1,6 @@
 """What to cluster, and by what: data, family, smoothing and weights, checked once."""
 
+import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -7,30 +8,31 @@ from typing import Any
 import jax
 import numpy as np
 
-from bregjax._centers import sparse_fault
 from bregjax._checks import check_weights, float_array, is_concrete
 from bregjax._family_like import FamilyLike, geometry_for
-from bregjax._frames import frame_of, is_frame
+from bregjax._frames import as_frame, frame_of, is_frame
 from bregjax._geometry import Geometry
-from bregjax._inputs import check_table, dense_remedy, size_in_words
+from bregjax._inputs import check_table, dense_remedy, refuse_path, size_in_words
 from bregjax._pytree import in_words, register_pytree
+from bregjax._smoothing_like import (
+    SmoothingLike,
+    check_smoothing,
+    smoothing_for,
+    wide_bandwidth,
+)
 from bregjax._sparse_rows import SparseRows, is_sparse, sparse_rows
 from bregjax._typing import Array, DataLike, TableLike
 from bregjax.families import Product
 from bregjax.families._layout import Missing
 from bregjax.families._summary import columns_in_words
 from bregjax.smoothing import StatisticMap
-from bregjax.smoothing._by_block import ByBlock
 
 __all__ = [
     "Problem",
-    "SmoothingLike",
     "check_problem",
     "rows_of",
     "unchecked",
 ]
-
-SmoothingLike = StatisticMap | str | Mapping[Any, StatisticMap | str | None] | None
 
 _KEPT: Any = object()  # an argument of `replace` that was not given
 
@@ -98,7 +100,8 @@ class Problem:
                 "auto", or a mapping of columns to families, the others "auto"; see
                 `choose_families`. "auto" by default, if the table names its columns.
             smoothing: A smoothing map (`normal_reference(x)`, `bernstein(…)`, …), None,
-                or "auto" for what the family names: bandwidths by the normal reference
+                a number, `family.smoothing_of(number)` (the bandwidth of Gaussians), or
+                "auto" for what the family names: bandwidths by the normal reference
                 rule for Gaussians, none where costs are finite without. For columns of
                 several kinds a mapping of columns to such.
             weights: Positive weights of the rows, `[m]`, 1 by default: a row of weight
@@ -113,8 +116,13 @@ class Problem:
             ValueError: If data, weights or the center of the smoothing are unfit,
                 naming the row, the column, the value and the remedy.
             TypeError: If `family` or `smoothing` is of no kind known here.
+
+        Warns:
+            UserWarning: If "auto" comes to one bandwidth for columns of which some
+                vary by less than a tenth of it.
         """
-        x = sparse_rows(x) if is_sparse(x) else x
+        refuse_path("x", x)
+        x = sparse_rows(x) if is_sparse(x) else as_frame(x)
         table: Any = frame_of(x) if isinstance(x, Mapping) else x
         geometry = geometry_for(table, family, missing)
         x = table
@@ -126,6 +134,8 @@ class Problem:
         self._fill(rows, geometry, smoothing, weights)
         if is_frame(x):
             vars(self)["_names"] = frame_of(x).columns
+        if isinstance(smoothing, str) and (message := wide_bandwidth(self)):
+            warnings.warn(message, stacklevel=2)
 
     @classmethod
     def _from_fields(cls, **fields: Any) -> "Problem":
@@ -143,7 +153,7 @@ class Problem:
     ) -> None:
         """Settle what depends on several fields, and set them."""
         geometry = _with_float_parameters(geometry)
-        found = jax.tree.map(_own, _smoothing(smoothing, geometry, rows, weights))
+        found = jax.tree.map(_own, smoothing_for(smoothing, geometry, rows, weights))
         geometry = geometry.suited_to(rows, found, weights)
         weights = float_array(np.ones(rows.shape[0])) if weights is None else weights
         vars(self).update(
@@ -309,7 +319,7 @@ def check_problem(problem: Any) -> Problem:
         check_weights(problem.weights, shapes[1][0])
         family.check_rows(problem.x)
     if smoothing is not None:
-        _check_smoothing(smoothing, family, problem.x, problem.weights)
+        check_smoothing(smoothing, family, problem.x, problem.weights)
     family = family.suited_to(problem.x, smoothing, problem.weights)
     known = is_concrete(problem)
     return unchecked(problem, family=family, _is_checked=known)
@@ -347,52 +357,6 @@ def _with_float_parameters(geometry: Geometry) -> Geometry:
         return _own(float_array(leaf) if plain else leaf)
 
     return jax.tree.map(convert, geometry)
-
-
-def _smoothing(
-    smoothing: SmoothingLike,
-    geometry: Geometry,
-    rows: Array,
-    weights: Array | None,
-) -> StatisticMap | None:
-    if smoothing is None:
-        return None
-    if isinstance(geometry, Product):
-        smoothing = _smoothing_of_blocks(smoothing, geometry, rows, weights)
-    if isinstance(smoothing, StatisticMap):
-        _check_smoothing(smoothing, geometry, rows, weights)
-        return smoothing
-    if isinstance(smoothing, str) and smoothing == "auto":
-        return geometry.default_smoothing(rows, weights)
-    raise TypeError(
-        '`smoothing` must be "auto", None or a smoothing map such as '
-        f"normal_reference(x); got {smoothing!r}."
-    )
-
-
-def _smoothing_of_blocks(
-    smoothing: SmoothingLike, product: Product, rows: Array, weights: Array | None
-) -> SmoothingLike:
-    """A map for each block, of a mapping, or of one map where there is one block."""
-    if isinstance(smoothing, Mapping):
-        return product.smoothing_by_column(smoothing, rows, weights)
-    if isinstance(smoothing, StatisticMap) and not isinstance(smoothing, ByBlock):
-        return ByBlock((smoothing,)) if len(product.families) == 1 else smoothing
-    return smoothing
-
-
-def _check_smoothing(
-    smoothing: StatisticMap, geometry: Geometry, rows: Any, weights: Array | None
-) -> None:
-    """Raise unless a map suits the statistics, and sparse rows if they are such."""
-    if not isinstance(rows, SparseRows):
-        geometry.check_smoothing(smoothing, rows)
-        return
-    # One row stands for all: maps are checked against the form of statistics.
-    geometry.check_smoothing(smoothing, rows[:1].toarray())
-    fault = sparse_fault(smoothing, geometry, weights)
-    if fault:
-        raise ValueError(fault)
 
 
 def _count(number: int, noun: str) -> str:

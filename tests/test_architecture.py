@@ -31,7 +31,7 @@ ROWS = [
     {"_centers"},
     {"_geometry"},
     {"families"},
-    {"_family_like"},
+    {"_family_like", "_smoothing_like"},
     {"_problem"},
     {"_columns", "_comparisons", "_new_rows"},
     {"_evaluation"},

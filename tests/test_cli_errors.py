@@ -44,10 +44,11 @@ ERRORS = {
     "no such column": (
         GOOD,
         "--column w=poisson --classes kind",
-        "has column 'w'.* it has 'u', 'v'",
+        "--column w=poisson: 'w' is no column; the columns are u, v",
     ),
+    "one row": ("u,v\n1,2\n", "", "a.csv: the file has one row, .* needs two rows"),
     "inf": ("1,2\n3,inf\n", "", "got 'inf' on line 2, column 1"),
-    "comma": ("u;v\n1,5;2\n", "", "decimal points instead of commas"),
+    "comma": ("u;v\n1,5;2\n1.5;3\n", "", "decimal points instead of commas"),
     "no column": (
         GOOD,
         "--classes knd",

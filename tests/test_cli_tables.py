@@ -342,3 +342,64 @@ def test_letters_without_a_font_are_one_sentence(tmp_path, capsys):
     words = ["cluster", str(tmp_path / "t.csv"), "--names", "n", "--family", "ward"]
     assert main([*words, "--output", str(tmp_path / "out")]) == 0
     assert capsys.readouterr().err.count("no letters for some names") == 1
+
+
+# Numbers that are not written as numbers
+
+
+def test_decimal_commas_between_semicolons(tmp_path):
+    text = "name;price;n\nA;179,9;3\nB;20;4\nC;NA;7\nD;-1,5e2;8\n"
+    table = table_of(tmp_path, text, choice=ColumnChoice(names="name"))
+    np.testing.assert_array_equal(table.x[:, 0], [179.9, 20, np.nan, -150])
+    (note,) = table.notes
+    assert note == "commas in a column, such as 179,9, are read as decimal points"
+    # The first row is data, though its cells with commas are no numbers elsewhere.
+    assert table_of(tmp_path, "1,5;2,25\n3,5;4\n").x.tolist() == [[1.5, 2.25], [3.5, 4]]
+
+
+@pytest.mark.parametrize("text", ["u;v\n1,5;2\n1.5;3\n", "u\tv\n1,5\t2\n2,5\t3\n"])
+def test_commas_stay_where_they_may_mean_something_else(text, tmp_path):
+    refused(tmp_path, text, "decimal points instead of commas")
+
+
+def test_columns_that_look_like_numbers_have_notes(tmp_path):
+    text = (
+        "cost,share,age,town\n$29.23,97%,31,Bonn\n$30.5,50%,6o,Kiel\n"
+        "$1.5,9%,23,7\n$1.7,8%,19,Bonn\n"
+    )
+    table = table_of(tmp_path, text, cells="mixed")
+    cost, share, age = table.notes
+    assert "column 'cost' is read as text, and looks like numbers" in cost
+    assert "'97%' on line 2" in share
+    assert "'age' is read as text, though 3 of its 4 cells are numbers" in age
+    assert "'6o' on line 3" in age
+    assert not table_of(tmp_path, "a,b\n1,x\n2,y\n", cells="mixed").notes
+
+
+def test_columns_without_names_go_by_number(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("r,3.5,29\ns,4.1,30\nt,5.5,44.5\n")
+    options = ["--header", "no", "--names", "0", "--column", "2=gamma", "--output"]
+    command = ["cluster", str(tmp_path / "a.csv"), *options, str(tmp_path)]
+    assert main(command) == 0
+    lines = (tmp_path / "clusters.csv").read_text().splitlines()[1:]
+    assert {line.split(",")[2] for line in lines} == {"1", "2"}
+    assert "Gamma" in capsys.readouterr().out
+
+
+def test_few_rows_are_cut_into_two(tmp_path):
+    (tmp_path / "a.csv").write_text("u,v\n1.5,2\n1.25,1\n9.5,7\n8.5,3\n")
+    assert main(["cluster", str(tmp_path / "a.csv"), "--output", str(tmp_path)]) == 0
+    labels = np.loadtxt(tmp_path / "labels.csv", delimiter=",", skiprows=1, dtype=int)
+    assert labels[:, 1].tolist() == [0, 0, 1, 1]
+
+
+def test_the_report_tells_of_a_bandwidth_far_above_a_column(tmp_path, capsys):
+    x = np.random.default_rng(0).normal(size=(12, 2)) * [1.0, 0.001]
+    text = "u,v\n" + "".join(f"{a},{b}\n" for a, b in x)
+    (tmp_path / "a.csv").write_text(text)
+    for smoothing, told in (("auto", True), ("1.5", False)):
+        words = f"--family gaussian --smoothing {smoothing} --output".split()
+        assert main(["cluster", str(tmp_path / "a.csv"), *words, str(tmp_path)]) == 0
+        out = capsys.readouterr().out
+        assert ("of column 'v'" in out) is told
+        assert ("--smoothing normal-reference-nd" in " ".join(out.split())) is told

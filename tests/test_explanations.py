@@ -185,7 +185,7 @@ def test_errors():
         bj.compare_rows(problem, [0, 1], [1])
     with pytest.raises(ValueError, match=r"`second` must be numbers of rows .*\[99\]"):
         bj.compare_rows(problem, [0], [99])
-    with pytest.raises(TypeError, match="one comparison; got list. Take explain"):
+    with pytest.raises(TypeError, match="got Comparisons. Take explain"):
         plot_comparison(bj.explain_clusters(problem, np.arange(24) % 2))  # pyright: ignore
     comparison = bj.explain_clusters(problem, np.arange(24) % 2)[0]
     for most in (0, -1):

@@ -97,7 +97,7 @@ REFUSED = {
     "ragged": ([[1, 2], [3]], "rows of one length; got 1 entries in row 1 and 2"),
     "no columns": (np.ones((3, 0)), r"at least one column; got shape \(3, 0\)"),
     "no rows": (np.ones((0, 3)), r"at least one row; got shape \(0, 3\)"),
-    "a name": ("table.csv", r"got str of shape \(\). Pass an array"),
+    "a name": ("table.csv", "got 'table.csv'. Read the file first"),
 }
 
 

@@ -69,7 +69,7 @@ def test_levels_are_those_of_the_data():
         (
             {"smoothing": "none"},
             TypeError,
-            "must be \"auto\", None or a .*; got 'none'",
+            "must be \"auto\", None, a number or a .*; got 'none'",
         ),
         ({"smoothing": bj.blur(1.0)}, TypeError, "Poisson has none"),
     ],
@@ -86,7 +86,7 @@ def test_functions_check_nothing_again(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("checked again")
 
-    for name in ("check_table", "check_weights", "_smoothing"):
+    for name in ("check_table", "check_weights", "smoothing_for"):
         monkeypatch.setattr(module, name, refuse)
     tree = bj.agglomerate(problem)
     bj.replay(problem, tree)

@@ -1,9 +1,9 @@
 """The roles of columns: data, or the classes, names and weights of rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["ColumnChoice", "Roles", "assign_roles"]
+__all__ = ["ColumnChoice", "Roles", "assign_roles", "families_by_column"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,28 @@ def assign_roles(
             "dropped. Give fewer of --classes, --names, --weights and --drop."
         )
     return Roles(classes, names, weights, data)
+
+
+def families_by_column(
+    given: Mapping[str, str | None], columns: Sequence[str | int]
+) -> dict[str | int, str | None]:
+    """Families by the columns of a table, as it names or numbers them.
+
+    Raises:
+        ValueError: If a column is not among them.
+    """
+    found: dict[str | int, str | None] = {}
+    for wanted, family in given.items():
+        number = int(wanted) if wanted.isdecimal() else None
+        column = wanted if wanted in columns else number
+        if column not in columns or column is None:
+            word = "none" if family is None else family
+            raise ValueError(
+                f"--column {wanted}={word}: {wanted!r} is no column; the columns are "
+                f"{_listed([str(name) for name in columns])}."
+            )
+        found[column] = family
+    return found
 
 
 def _find(option: str, wanted: str, header: Sequence[str] | None, width: int) -> int:

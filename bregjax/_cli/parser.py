@@ -110,7 +110,8 @@ def _add_cluster(commands) -> None:
         type=_count_or_criterion,
         metavar="K",
         help="cut into K clusters, or as many as a criterion chooses: "
-        f"{', '.join(get_args(Criterion))} (default: as many as known classes, or 10)",
+        f"{', '.join(get_args(Criterion))} (default: as many as known classes, or 10, "
+        "of fewer than 20 rows 2)",
     )
     where.add_argument(
         "--max-cost",

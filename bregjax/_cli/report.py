@@ -11,6 +11,8 @@ import numpy as np
 from bregjax._cli.run import Outcome, Request
 from bregjax._cli.tables import Table
 from bregjax._explain import explain_clusters
+from bregjax._frames import TableColumns
+from bregjax._smoothing_like import drowned
 from bregjax._sparse_rows import SparseRows
 from bregjax.families import Product
 from bregjax.families._summary import columns_in_words
@@ -43,6 +45,7 @@ def summary(table: Table, request: Request, outcome: Outcome) -> list[str]:
         aligned("data", f"{table.source}: {_contents(table)}"),
         *_family_lines(request, outcome),
         aligned("smoothing", outcome.smoothing),
+        *_bandwidth_lines(table, request, outcome),
         aligned("engine", outcome.engine),
         aligned("seconds", "{:.2f} to compile, {:.2f} to run".format(*seconds)),
         aligned("merges", _merges(outcome.tree, costs)),
@@ -98,6 +101,17 @@ def write_files(folder: Path, table: Table, outcome: Outcome) -> None:
     _write_clusters(folder / "clusters.csv", table, outcome)
 
 
+def _bandwidth_lines(table: Table, request: Request, outcome: Outcome) -> list[str]:
+    """What is to be known of a bandwidth that nobody chose."""
+    problem = outcome.problem
+    names = [_name(column, table) for column in problem.columns]
+    words = drowned(problem, names) if request.smoothing == "auto" else ""
+    if not words:
+        return []
+    own = "--smoothing normal-reference-nd gives each column its own"
+    return [aligned("", f"{words}; {own}")]
+
+
 def _family_lines(request: Request, outcome: Outcome) -> list[str]:
     """The family, or that of each column."""
     problem = outcome.problem
@@ -131,8 +145,9 @@ def _write_clusters(path: Path, table: Table, outcome: Outcome) -> None:
 
 
 def _name(column: Hashable, table: Table) -> str:
-    """The name of a column, which a problem of one array knows by its number."""
-    if table.columns is not None and isinstance(column, int):
+    """The name of a column, which a problem of one array knows by its place."""
+    by_place = not isinstance(table.x, TableColumns)
+    if by_place and table.columns is not None and isinstance(column, int):
         return str(table.columns[column])
     return str(column)
 

@@ -29,7 +29,8 @@ from bregjax.metrics import dendrogram_purity
 
 __all__ = ["Outcome", "Request", "check_request", "cluster_table", "notes_on"]
 
-_DEFAULT_CLUSTERS = 10
+# Of few rows ten clusters would be all of them.
+_DEFAULT_CLUSTERS, _FEW_CLUSTERS, _FEW_ROWS = 10, 2, 20
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,11 @@ class Request:
         progress: Whether to show a bar of merges.
         num_clusters: Where to cut: a number, a criterion that chooses it, or None.
         max_cost: Where to cut, in nats, or None. With neither there are as many
-            clusters as known classes, or else 10.
+            clusters as known classes, or else 10, of fewer than 20 rows 2.
     """
 
     family: str
-    columns: Mapping[str, str | None] = field(default_factory=dict)
+    columns: Mapping[str | int, str | None] = field(default_factory=dict)
     missing: Missing = "auto"
     smoothing: str | float = "auto"
     engine: str = "auto"
@@ -90,10 +91,14 @@ def check_request(table: Table, request: Request) -> None:
     """Refuse, before any work, a request that would fail at the end.
 
     Raises:
-        ValueError: If the number of clusters does not fit the rows, or no two rows
-            share a class.
+        ValueError: If the number of clusters does not fit the rows, no two rows share
+            a class, or there is one row and nothing to choose families by.
     """
     num_rows = table.x.shape[0]
+    if num_rows < 2 and request.family == "auto":
+        raise ValueError(
+            f"{table.source}: the file has one row, and a tree needs two rows at least."
+        )
     k = request.num_clusters
     if isinstance(k, int) and not 1 <= k <= num_rows:
         raise ValueError(
@@ -109,14 +114,22 @@ def check_request(table: Table, request: Request) -> None:
 
 
 def notes_on(table: Table, request: Request) -> list[str]:
-    """Notes on a table, to show before clustering it, a sentence each."""
+    """Notes on a table, to show before clustering it, a sentence each.
+
+    Raises:
+        ValueError: As `check_request`, or if no column has a family.
+    """
+    check_request(table, request)
     numbers = isinstance(table.x, np.ndarray) and table.x.dtype != object
     looks = lookalike(table.x) if numbers else ""
     notes = [*table.notes, looks.replace("`x`", "the table")]
     if request.family == "auto" and isinstance(table.x, np.ndarray | TableColumns):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            choose_families(table.x, request.columns)
+            try:
+                choose_families(table.x, request.columns)
+            except ValueError as error:
+                raise ValueError(_in_terms_of(table, str(error))) from error
         notes += [_as_note(str(warning.message)) for warning in caught]
     if table.names is not None:
         plain = [str(name) for name in table.names]
@@ -203,7 +216,8 @@ def _clusters(
 ) -> np.ndarray:
     if request.max_cost is not None:
         return np.asarray(tree.cut(max_cost=request.max_cost))
-    classes = len(set(table.classes)) if table.classes else _DEFAULT_CLUSTERS
+    usual = _FEW_CLUSTERS if tree.num_leaves < _FEW_ROWS else _DEFAULT_CLUSTERS
+    classes = len(set(table.classes)) if table.classes else usual
     given: Any = found.num_clusters if found else request.num_clusters
     count = given or min(classes, tree.num_leaves)
     return np.asarray(tree.cut(num_clusters=count))

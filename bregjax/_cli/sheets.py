@@ -1,6 +1,7 @@
 """Cells of a text table, and the numbers in them."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,15 @@ import numpy as np
 
 from bregjax._frames import Column, TableColumns
 
-__all__ = ["Sheet", "categories", "is_number", "mixed", "numbers"]
+__all__ = [
+    "Sheet",
+    "categories",
+    "is_number",
+    "look_like_numbers",
+    "mixed",
+    "numbers",
+    "with_points",
+]
 
 _BOOLEANS = {"true": "1", "false": "0"}
 # A column with more numbers than this share is one of numbers; at less, of names.
@@ -52,6 +61,62 @@ class Sheet:
 def is_number(cell: str) -> bool:
     """Whether a cell reads as a number, or as true or false."""
     return _as_float(cell) is not None
+
+
+def with_points(rows: list[list[str]]) -> tuple[list[list[str]], str]:
+    """Read decimal commas as points, and say so, in columns where all cells allow it.
+
+    For tables with semicolons between cells, as spreadsheets of some languages write
+    them. The first row may hold names.
+    """
+    columns, changed = [], []
+    for column in zip(*rows, strict=True):
+        others = column[1:] or column
+        commas = [cell for cell in column if "," in cell and _with_point(cell)]
+        allowed = [cell.lower() in _MISSING or _with_point(cell) for cell in others]
+        if commas and all(allowed):
+            changed.append(commas[0])
+            column = [_with_point(cell) or cell for cell in column]
+        columns.append(column)
+    if not changed:
+        return rows, ""
+    many = f"{len(changed)} columns" if changed[1:] else "a column"
+    note = f"commas in {many}, such as {changed[0]}, are read as decimal points"
+    return [list(row) for row in zip(*columns, strict=True)], note
+
+
+def _with_point(cell: str) -> str:
+    """A number with a comma, or without, with a point; "" if it is none."""
+    return cell.replace(",", ".") if _WITH_COMMA.fullmatch(cell) else ""
+
+
+_WITH_COMMA = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
+# Amounts with a sign of money, shares, numbers with a comma between thousands.
+_DECORATED = re.compile(r"[+-]?[$€£¥]?\s*[+-]?\d[\d.,]*\s*[$€£¥%]?")
+
+
+def look_like_numbers(sheet: Sheet, columns: Sequence[int]) -> tuple[str, ...]:
+    """Notes on columns that `mixed` reads as names, though most cells are numbers."""
+    notes = []
+    for index in columns:
+        cells = sheet.column(index)
+        known = [i for i, cell in enumerate(cells) if cell.lower() not in _MISSING]
+        odd = [i for i in known if not is_number(cells[i])]
+        if not odd or _looks_numeric([cells[i].lower() for i in known]):
+            continue
+        first = f"{_short(cells[odd[0]])} on {sheet.unit} {sheet.lines[odd[0]]}"
+        if all(_DECORATED.fullmatch(cells[i]) for i in odd):
+            notes.append(
+                f"column {sheet.name(index)} is read as text, and looks like numbers; "
+                f"got {first}. Leave signs such as $ and % out to have it as numbers"
+            )
+        elif 2 * len(odd) < len(known):
+            notes.append(
+                f"column {sheet.name(index)} is read as text, though "
+                f"{len(known) - len(odd)} of its {len(known)} cells are numbers; got "
+                f"{first}. Mend that cell, or leave it empty, to have numbers"
+            )
+    return tuple(notes)
 
 
 def numbers(sheet: Sheet, columns: Sequence[int]) -> np.ndarray:

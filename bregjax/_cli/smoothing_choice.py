@@ -117,6 +117,8 @@ def describe_smoothing(choice: str | float, smoothing: StatisticMap | None) -> s
         return "; ".join(dict.fromkeys(parts))
     if isinstance(smoothing, Blur):
         h = np.asarray(smoothing.bandwidth)
+        if h.size == 1 and h.ndim:
+            return f"bandwidth {h.item():.4g} ({asked})"
         size = f"{h:.4g}" if h.ndim == 0 else f"{h.min():.4g} to {h.max():.4g}"
         which = "for all columns" if h.ndim == 0 else "by column"
         return f"bandwidth {size} {which} ({asked})"

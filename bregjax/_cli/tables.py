@@ -16,7 +16,13 @@ import numpy as np
 from bregjax._cli.array_files import Matrix, read_matrix, read_npz
 from bregjax._cli.columns import ColumnChoice, Roles, assign_roles
 from bregjax._cli.headers import NAMELESS
-from bregjax._cli.sheets import Sheet, categories, mixed, numbers
+from bregjax._cli.sheets import (
+    Sheet,
+    categories,
+    look_like_numbers,
+    mixed,
+    numbers,
+)
 from bregjax._cli.text_files import STANDARD_INPUT, read_sheet
 
 __all__ = ["Cells", "Table", "read_table"]
@@ -142,6 +148,8 @@ def _from_text(source: str, choice: ColumnChoice, sheet: Sheet, cells: Cells) ->
     if _has_index(sheet, roles):
         roles = dataclasses.replace(roles, names=0, data=roles.data[1:])
         notes += (_INDEX_NOTE,)
+    if cells == "mixed":
+        notes += look_like_numbers(sheet, roles.data)
     classes = None if roles.classes is None else sheet.column(roles.classes)
     class_name = "class"
     if sheet.header and roles.classes is not None:

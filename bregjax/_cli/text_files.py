@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from bregjax._cli.headers import find_header, fitted_header
-from bregjax._cli.sheets import Sheet
+from bregjax._cli.sheets import Sheet, with_points
 
 __all__ = ["DELIMITERS", "STANDARD_INPUT", "opened", "read_sheet"]
 
@@ -48,7 +48,7 @@ def read_sheet(
         OSError: If it cannot be read.
     """
     with opened(path) as file, _cells_of_any_length():
-        rows, lines = _split(_decoded(file, encoding), delimiter)
+        rows, lines, mark = _split(_decoded(file, encoding), delimiter)
     if not rows:
         raise ValueError("the file is empty. Give a table with a row a point.")
     if header != "no":
@@ -62,6 +62,7 @@ def read_sheet(
     if transpose:
         rows = [list(column) for column in zip(*rows, strict=True)]
         lines = list(range(len(rows)))
+    rows, commas = with_points(rows) if mark == ";" else (rows, "")
     found, note = find_header(rows) if header == "auto" else (header == "yes", "")
     names = None
     if found:
@@ -73,7 +74,7 @@ def read_sheet(
             "--header no."
         )
     unit = "column" if transpose else "line"
-    return Sheet(names, rows, lines, unit, (note,) if note else ())
+    return Sheet(names, rows, lines, unit, tuple(filter(None, (note, commas))))
 
 
 @contextlib.contextmanager
@@ -136,8 +137,8 @@ def _first_undecodable(file: IO[bytes], encoding: str) -> int | None:
     return None
 
 
-def _split(text: list[str], delimiter: str) -> tuple[list[list[str]], list[int]]:
-    """Split lines into cells: the rows that are not blank, and their line numbers."""
+def _split(text: list[str], delimiter: str) -> tuple[list[list[str]], list[int], str]:
+    """Split lines into cells: rows that are not blank, their lines, the delimiter."""
     first = next((line for line in text if line.strip()), "")
     mark = _guess(first) if delimiter == "auto" else DELIMITERS[delimiter]
     rows: list[list[str]] = []
@@ -147,7 +148,7 @@ def _split(text: list[str], delimiter: str) -> tuple[list[list[str]], list[int]]
         if any(cells):
             rows.append(cells)
             lines.append(line)
-    return rows, lines
+    return rows, lines, mark
 
 
 def _by_blanks(text: list[str]) -> Iterator[tuple[list[str], int]]:

@@ -324,7 +324,9 @@ class Family(Geometry):
     def smoothing_hint(self) -> str:
         return (
             "Pass smoothing=mixing(center, amount) with a mean parameter `center` "
-            "inside the mean domain, such as family.natural_to_mean(natural_init)"
+            "inside the mean domain, such as family.natural_to_mean(natural_init); or "
+            "adding(direction, amount) where means may grow without end that way, such "
+            "as adding((0.0, 1.0), h**2) of bandwidth h for T(x) = (x, x²)"
         )
 
 

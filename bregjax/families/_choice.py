@@ -120,6 +120,11 @@ def choose_families(
     given = _given(families or {}, frame.columns)
     choices = choices_of(list(frame.members), given)
     aside = [c for c in choices if c.family is None and not c.given]
+    if len(frame) == 1 and not any(choice.family for choice in choices):
+        raise ValueError(
+            "`x` must have two rows at least for families chosen by what columns hold; "
+            "got one row. Pass all rows, or name the families, family={column: …}."
+        )
     if aside:
         words = "; ".join(f"{c.column!r} ({c.reason})" for c in aside)
         warnings.warn(

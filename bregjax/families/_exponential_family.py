@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from bregjax._checks import float_array, is_concrete
+from bregjax._checks import check_in_jax, float_array, is_concrete
 from bregjax._typing import Array, DataLike, PyTree
 from bregjax.families._base import Family
 from bregjax.families._params import in_words, joined, name_of, split
@@ -44,7 +44,8 @@ class ExponentialFamily(Family):
             the claim.
 
     Raises:
-        TypeError: If a function is not callable or `natural_init` is not of floats.
+        TypeError: If a function is not callable, ψ calls NumPy, or `natural_init` is
+            not of floats.
         ValueError: If ψ is not a finite scalar at `natural_init`.
 
     Examples:
@@ -88,7 +89,9 @@ class ExponentialFamily(Family):
 
     def _check_start(self) -> None:
         # In JAX's default precision, so that ψ does not warn of truncated float64.
-        value = self.log_partition(jax.tree.map(jnp.asarray, self._natural_init))
+        start = jax.tree.map(jnp.asarray, self._natural_init)
+        check_in_jax("log_partition", self.log_partition, start)
+        value = self.log_partition(start)
         if jnp.shape(value) != ():
             raise ValueError(
                 "`log_partition` must return a scalar; got shape "
@@ -198,6 +201,7 @@ class ExponentialFamily(Family):
         if len(shape) == 0:
             raise ValueError(f"`x` must have a row a point; got {x!r}.")
         row = jax.ShapeDtypeStruct(shape[1:], jnp.result_type(float))
+        check_in_jax("sufficient_statistics", self.sufficient_statistics, row)
         row = jax.eval_shape(self.sufficient_statistics, row)
         wanted = jax.tree.map(jnp.shape, self._natural_init)
         got = jax.tree.map(lambda leaf: leaf.shape, row)

@@ -42,6 +42,10 @@ FAMILIES: dict[str, type[Family]] = {
 """The built-in families by the names that `family` may be, besides "ward"."""
 
 
+# Names of SciPy's methods that have no merge cost here.
+_LINKAGES = ("single", "complete", "average", "weighted", "centroid", "median")
+
+
 def named_family(name: str) -> Family:
     """The built-in family of that name, with its defaults.
 
@@ -58,6 +62,12 @@ def named_family(name: str) -> Family:
     key = name.lower().replace("-", "_").replace(" ", "_")
     if key == "ward":
         key = "spherical_gaussian"
+    if key in _LINKAGES:
+        raise ValueError(
+            f"`family` must be a family of distributions; got the linkage {name!r}, "
+            f"which goes by distances: take scipy.cluster.hierarchy.linkage(x, {key!r})"
+            '. Ward\'s method is here, as family="ward".'
+        )
     if key not in FAMILIES:
         raise ValueError(
             f"`family` must be one of {', '.join(FAMILIES)}, or ward; got {name!r}."

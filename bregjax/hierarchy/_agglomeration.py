@@ -7,7 +7,8 @@ from jax.sharding import Mesh
 
 from bregjax._checks import is_concrete
 from bregjax._family_like import FamilyLike
-from bregjax._problem import Problem, SmoothingLike, check_problem
+from bregjax._problem import Problem, check_problem
+from bregjax._smoothing_like import SmoothingLike
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import DataLike, TableLike
 from bregjax.families._layout import Missing

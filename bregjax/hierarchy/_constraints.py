@@ -138,6 +138,7 @@ def edges_of(connectivity: Any, num_points: int) -> np.ndarray:
         return _edges_at(table.row, table.col, table.data)
     if isinstance(connectivity, set | frozenset):
         connectivity = sorted(connectivity)
+    _refuse_names("connectivity", connectivity)
     array = number_array(connectivity, "connectivity")
     if array.shape == (num_points, num_points) and _is_matrix(array):
         row, column = np.nonzero(array)
@@ -189,6 +190,16 @@ def _check_values(row: np.ndarray, column: np.ndarray, values: np.ndarray) -> No
         )
 
 
+def _refuse_names(name: str, pairs: Any) -> None:
+    """Raise ValueError at the first row that is named, not numbered."""
+    words = [v for v in np.asarray(pairs, dtype=object).flat if isinstance(v, str)]
+    if words:
+        raise ValueError(
+            f"`{name}` must hold numbers of rows, from 0; got the name {words[0]!r}. "
+            f"Look up its number, as by list(table.index).index({words[0]!r})."
+        )
+
+
 def _rows_of(name: str, pairs: DataLike | None, num_points: int) -> np.ndarray:
     """Pairs of row numbers `[p, 2]` as they are given, checked."""
     if pairs is None:
@@ -200,6 +211,7 @@ def _rows_of(name: str, pairs: DataLike | None, num_points: int) -> np.ndarray:
         )
     if isinstance(pairs, set | frozenset):
         pairs = sorted(pairs)
+    _refuse_names(name, pairs)
     array = number_array(pairs, name)
     if array.size == 0:
         return np.zeros((0, 2), int)

@@ -72,9 +72,9 @@ def plot_dendrogram(
         max_leaves: Draw the last merges alone, as many as give so many ends. A subtree
             that is collapsed is a triangle as high as its merge, with its number of
             leaves in brackets.
-        names: Names of the leaves; their numbers if None. They are written where they
-            fit, as they are: a dollar sign is no formula. Of more than 40 letters the
-            middle is left out.
+        names: Names of the leaves, `list(table.index)` of a data frame, say; their
+            numbers if None. They are written where they fit, as they are: a dollar
+            sign is no formula. Of more than 40 letters the middle is left out.
         classes: The known class of each leaf, `[m]`, shown as a colored strip beside
             the leaves, with a legend of at most 20. Beside a collapsed subtree are the
             shares of its classes.

@@ -9,7 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 from bregjax._cut_criteria import Criterion
 from bregjax._family_like import FamilyLike
 from bregjax._num_clusters import choose_num_clusters
-from bregjax._problem import Problem, SmoothingLike
+from bregjax._problem import Problem
+from bregjax._smoothing_like import SmoothingLike
 from bregjax._typing import TableLike
 from bregjax.families._layout import Missing
 from bregjax.hierarchy import Dendrogram, agglomerate
@@ -101,7 +102,7 @@ class BregmanAgglomerative(ClusterMixin, FamilyEstimator):
         *,
         max_cost: float | None = None,
         family: FamilyLike | None = "gaussian",
-        smoothing: SmoothingLike | float = "auto",
+        smoothing: SmoothingLike = "auto",
         missing: Missing = "auto",
         connectivity: Any = None,
         engine: str = "auto",

@@ -1,8 +1,6 @@
 """What all estimators share: how their arguments make a problem, tags, new rows."""
 
-import math
-from numbers import Real
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -11,7 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 from typing_extensions import override
 
 from bregjax._family_like import FamilyLike, lacks_cells
-from bregjax._problem import Problem, SmoothingLike
+from bregjax._problem import Problem
+from bregjax._smoothing_like import SmoothingLike
 from bregjax._typing import TableLike
 from bregjax.families import Categorical, Product
 from bregjax.families._layout import Missing
@@ -33,13 +32,13 @@ class FamilyEstimator(BaseEstimator):
 
     Attributes:
         family: As of `Problem`.
-        smoothing: As of `Problem`, or a number: `family.smoothing_of(number)`.
+        smoothing: As of `Problem`.
         missing: As of `Problem`.
         problem_: The problem of the rows of weight above 0, once fitted.
     """
 
     family: FamilyLike | None
-    smoothing: SmoothingLike | float
+    smoothing: SmoothingLike
     missing: Missing
     problem_: Problem
 
@@ -88,19 +87,13 @@ class FamilyEstimator(BaseEstimator):
     def _problem(
         self, x: TableLike, weights: np.ndarray | None, missing: Missing
     ) -> Problem:
-        smoothing = self.smoothing
-        arguments: dict[str, Any] = {"weights": weights, "missing": missing}
-        if isinstance(smoothing, bool) or not isinstance(smoothing, Real):
-            given = cast(SmoothingLike, smoothing)
-            return Problem(x, family=self.family, smoothing=given, **arguments)
-        amount = float(smoothing)
-        if not (math.isfinite(amount) and amount > 0):
-            raise ValueError(
-                f"`smoothing` must be positive and finite; got {smoothing}. Take None "
-                'for none, or "auto".'
-            )
-        problem = Problem(x, family=self.family, smoothing=None, **arguments)
-        return problem.replace(smoothing=problem.family.smoothing_of(amount))
+        return Problem(
+            x,
+            family=self.family,
+            smoothing=self.smoothing,
+            weights=weights,
+            missing=missing,
+        )
 
     def _new_rows(self, x: TableLike) -> TableLike:
         """Rows given to a fitted estimator.

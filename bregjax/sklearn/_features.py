@@ -8,7 +8,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from bregjax._checks import check_count
 from bregjax._family_like import FamilyLike
 from bregjax._features import dendrogram_features
-from bregjax._problem import SmoothingLike
+from bregjax._smoothing_like import SmoothingLike
 from bregjax._typing import TableLike
 from bregjax.families._layout import Missing
 from bregjax.hierarchy import Dendrogram, agglomerate
@@ -69,7 +69,7 @@ class DendrogramFeatures(
         n_features: int | None = None,
         *,
         family: FamilyLike | None = "gaussian",
-        smoothing: SmoothingLike | float = "auto",
+        smoothing: SmoothingLike = "auto",
         missing: Missing = "auto",
         engine: str = "auto",
     ) -> None:

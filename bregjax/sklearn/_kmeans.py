@@ -15,7 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bregjax._evaluation import equal_rows
 from bregjax._family_like import FamilyLike
-from bregjax._problem import Problem, SmoothingLike, unchecked
+from bregjax._problem import Problem, unchecked
+from bregjax._smoothing_like import SmoothingLike
 from bregjax._typing import DataLike, TableLike
 from bregjax.families._layout import Missing
 from bregjax.partition import HardClustering, hard_clustering
@@ -96,7 +97,7 @@ class BregmanKMeans(
         max_iter: int = 300,
         random_state: Any = None,
         family: FamilyLike | None = "spherical_gaussian",
-        smoothing: SmoothingLike | float = "auto",
+        smoothing: SmoothingLike = "auto",
         missing: Missing = "auto",
     ) -> None:
         self.n_clusters = n_clusters

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bregjax._family_like import FamilyLike
 from bregjax._new_rows import new_rows
-from bregjax._problem import SmoothingLike
 from bregjax._result import Result
+from bregjax._smoothing_like import SmoothingLike
 from bregjax._typing import DataLike, TableLike
 from bregjax.families import Family
 from bregjax.families._cluster_samples import sample_clusters
@@ -113,7 +113,7 @@ class ExponentialFamilyMixture(DensityMixin, FamilyEstimator):
         tol: float = 1e-6,
         random_state: Any = None,
         family: FamilyLike | None = "gaussian",
-        smoothing: SmoothingLike | float = "auto",
+        smoothing: SmoothingLike = "auto",
         smoothing_share: float = 0.01,
         missing: Missing = "auto",
     ) -> None:
