@@ -65,6 +65,7 @@ def log_bandwidth(family, x, weights):
 KINDS = ("plain", "weighted", "scaled", "duplicated")
 
 
+@pytest.mark.filterwarnings("ignore:`smoothing` is one bandwidth:UserWarning")
 @pytest.mark.parametrize(
     ("family", "kind"),
     [(family, kind) for family in sorted(reference.FUNCTIONS) for kind in KINDS],

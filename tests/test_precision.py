@@ -50,6 +50,7 @@ def rows_of(name: str, count: int) -> np.ndarray:
     return x[np.sort(chosen)]
 
 
+@pytest.mark.filterwarnings("ignore:`smoothing` is one bandwidth:UserWarning")
 @pytest.mark.parametrize(
     ("name", "count", "family", "engine"),
     [

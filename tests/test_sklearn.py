@@ -301,6 +301,7 @@ def test_a_psi_of_one_s_own_clones(estimator, rng):
     )
 
 
+@pytest.mark.filterwarnings("ignore:.* of 3 clusters .* likeliest of no row")
 def test_grids_over_bandwidths_and_families(x):
     grid = {"smoothing": [0.05, 0.5, 5.0], "family": ["gaussian", "diagonal_gaussian"]}
     for one in (BregmanAgglomerative(3), ExponentialFamilyMixture(3)):

@@ -51,6 +51,7 @@ COSTLY_HOSTILE = {"quartic", "quartic_tails", "near_kink", "log_sum_exp"}
 FAST_HOSTILE = {"exponential", "bernoulli", "diagonal_gaussian", "quartic_tails"}
 
 
+@pytest.mark.filterwarnings("ignore:`smoothing` is one bandwidth:UserWarning")
 @pytest.mark.parametrize("name", [slow_if(n in SLOW, n) for n in sorted(ORDINARY)])
 def test_every_cost_on_plain_weighted_and_badly_scaled_rows(name, rng):
     case = ORDINARY[name]
