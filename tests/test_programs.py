@@ -284,16 +284,17 @@ longs = functools.partial(np.array, dtype=np.int64)
 bytes_of = functools.partial(np.array, dtype=np.uint8)
 ints = functools.partial(np.array, dtype=np.int32)
 FAR = np.array([-np.inf, -3e9, -2.0, -0.5, -0.0, 0.0, 0.5, 300.0, 3e9, np.inf, np.nan])
-ORDERS = np.array([0.0, 0.0, 0.0, 1.0, 2.0, 2.0, 1.0, 3.0, np.inf])
-POINTS = np.array([1.0, 0.0, -0.0, np.inf, np.inf, -1.0, -1.0, 0.5, 0.5])
-SHARES = np.array([0.0, 0.5, 1.0, np.inf, np.nan])
+# Versions of JAX differ in digamma and polygamma at 0, and in igamma of infinity.
+ORDERS = np.array([0.0, 1.0, 2.0, 2.0, 1.0, 3.0, np.inf])
+POINTS = np.array([1.0, np.inf, np.inf, -1.0, -1.0, 0.5, 0.5])
+SHARES = np.array([0.0, 0.5, 1.0, np.nan])
 BYTES = np.array([100, 100, 7], np.int8)
 INDEFINITE = np.array([[1.0, 2.0], [2.0, 1.0]], np.float32)
 NONE = np.zeros((2, 0))
 ODD_CALLS = [
     (lambda x: [x.astype(t) for t in ("i1", "u1", "i4", "u4", "i8", "u8", "?")], FAR),
     (lax.lgamma, FAR),
-    (lax.digamma, FAR),
+    (lax.digamma, FAR[FAR != 0]),
     (lax.polygamma, ORDERS, POINTS),
     (lax.igamma, *np.meshgrid(SHARES, [0.0, 0.5, 1.0, 3.0, np.inf])),
     (lax.igammac, *np.meshgrid(SHARES, [0.0, 0.5, 1.0, 3.0, np.inf])),
