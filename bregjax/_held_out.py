@@ -1,9 +1,11 @@
 """The leave-one-out likelihood of the cuts of a tree: one observation, not one row."""
 
+import jax
 import numpy as np
 
 from bregjax._evaluation import evaluate
 from bregjax._problem import Problem, unchecked
+from bregjax._typing import Array
 from bregjax.hierarchy._left_out import leave_one_out
 
 __all__ = ["held_out_likelihoods"]
@@ -34,12 +36,19 @@ def held_out_likelihoods(
         return np.full(len(numbers), np.nan)
     parts, tree = _split(problem, children, heavy)
     counts = np.concatenate([counts, np.zeros(len(heavy))])
-    return np.array(
-        [
-            evaluate(leave_one_out, parts, tree, np.int32(k), counts, size=size)
-            for k in numbers
-        ]
-    )
+    if problem.family.cluster_model().solves:
+        one = lambda k: evaluate(leave_one_out, parts, tree, k, counts, size=size)
+        return np.array([one(np.int32(k)) for k in numbers])
+    each = np.asarray(numbers, np.int32)
+    return np.asarray(evaluate(_of_each, parts, tree, each, counts, size=size))
+
+
+def _of_each(
+    problem: Problem, children: Array, numbers: Array, counts: Array, *, size: int
+) -> Array:
+    """All numbers in one program: its loops would take NumPy seconds for each."""
+    one = lambda k: leave_one_out(problem, children, k, counts, size=size)
+    return jax.lax.map(one, numbers)
 
 
 def _split(

@@ -86,7 +86,7 @@ DEFAULT = {
         "test_states_hold_means_and_weights": FAMILIES,
         "test_merge_cost_is_symmetric_and_zero_between_equals": FAMILIES,
         "test_float32_costs_agree_with_float64": FAMILIES,
-        "test_closed_conjugates_are_what_psi_alone_gives": ("poisson", "bernoulli"),
+        "test_closed_conjugates_are_what_psi_alone_gives": ("poisson",),
         "test_closed_cluster_models_are_what_psi_alone_gives": ("poisson", "gaussian"),
     },
     "test_conjugate.py": {
@@ -125,6 +125,7 @@ DEFAULT = {
     "test_debug_nans.py": {
         "test_strict_promotion_changes_nothing": ("gaussian", "own"),
         "test_trees_features_and_certificates": (),
+        "test_derivatives": ("test-*",),
     },
     "test_directional.py": {
         "test_undecided_raises_eagerly_and_is_nan_when_traced": (
@@ -174,7 +175,7 @@ DEFAULT = {
         ),
     },
     "test_many_conjugates.py": {
-        "test_values_are_right": ("float64-True-*", "float32-True-diagonal_gaussian"),
+        "test_values_are_right": ("float64-True-diagonal_gaussian",),
         "test_the_careful_solver_takes_what_is_left": (),
     },
     "test_missing_cells.py": {
@@ -186,6 +187,7 @@ DEFAULT = {
         "test_scaled_costs": ("poisson",),
         "test_equal_rows_merge_first_and_at_no_cost": ("poisson",),
         "test_columns_count_by_their_weights": ("observed",),
+        "test_greedy_costs_under_a_blur_given": (),
     },
     "test_objectives.py": {
         "test_features_are_merge_costs": ("poisson",),
@@ -204,9 +206,7 @@ DEFAULT = {
         "test_costs_at_a_kink_are_those_of_the_definition": ("absolute", "largest"),
     },
     "test_precision.py": {
-        "test_float32_gives_the_tree_of_float64": (
-            "glass-214-diagonal_gaussian-matrix",
-        ),
+        "test_float32_gives_the_tree_of_float64": (),
         "test_bandwidths_far_above_the_spread": ("diagonal_gaussian",),
     },
     "test_problem.py": {
@@ -217,13 +217,13 @@ DEFAULT = {
         ),
     },
     "test_products.py": {
-        "test_a_weight_of_two_is_the_column_twice": ("observed",),
+        "test_a_weight_of_two_is_the_column_twice": (),
         "test_replay_of_a_batch": (),
         "test_tuning": (),
         "test_several_columns_of_categories": (),
     },
     "test_proportions.py": {
-        "test_gradients_are_those_by_hand": ("float64-*", "float32-counts"),
+        "test_gradients_are_those_by_hand": ("float64-*",),
         "test_every_zero_beside_others_has_slope_minus_infinity": ("float64-*",),
     },
     "test_remainder.py": {
@@ -304,10 +304,7 @@ DEFAULT = {
             "ward-mixing-ones",
             "poisson-*-real",
         ),
-        "test_gradients_are_those_of_dense_rows": (
-            "poisson-pseudo_count_uneven-real",
-            "dispersions-adding_uneven-whole",
-        ),
+        "test_gradients_are_those_of_dense_rows": ("dispersions-adding_uneven-whole",),
         "test_many_different_weights": ("multinomial-*", "bernoulli-*"),
         "test_memory_goes_with_entries": (),
     },
@@ -345,7 +342,7 @@ DEFAULT = {
         "test_errors": (),
     },
     "test_transformations.py": {
-        "test_modes_agree": ("features",),
+        "test_modes_agree": (),
     },
     "test_tuning.py": {
         "test_duplicates_end_at_the_floor": (),
@@ -374,6 +371,7 @@ DEFAULT = {
     },
     "test_num_clusters.py": {
         "test_families_that_solve": (),
+        "test_sparse_rows_as_dense_ones": ("True",),
     },
     "test_count_families.py": {
         "test_derivatives_by_the_dispersion": (),
@@ -382,6 +380,9 @@ DEFAULT = {
         "test_trees_are_greedy": ("groups-*", "units-0.001"),
         "test_costs_are_off_by_no_more_than_they_say": ("groups-*", "units-*"),
     },
+    "test_interrupted.py": {
+        "test_what_is_left_goes_on_to_the_same_tree": ("*-numpy", "x1-*-windowed"),
+    },
     "test_narrow_bandwidths.py": {
         "test_tuning_from_far_below": (),
         "test_tuning_ends_where_digits_do": (),
@@ -389,6 +390,7 @@ DEFAULT = {
         "test_costs_of_narrow_bandwidths": ("1e-06",),
         "test_engines_agree": ("matrix", "windowed"),
         "test_every_smoothing_keeps_roots": ("adding", "blur"),
+        "test_derivatives_by_bandwidth": ("0.1-True",),
     },
     "test_windowed.py": {
         "test_failed_checks_happen_and_are_repaired": (),
