@@ -7,7 +7,7 @@ import reference
 from hostile_cases import ORDINARY
 from trees import random_tree
 
-from bregjax import Problem
+from bregjax import Problem, blur
 from bregjax.families import FAMILIES
 from bregjax.hierarchy import Dendrogram, agglomerate, certify, cluster_cost
 from bregjax.hierarchy._windowed.windows.range_max import RangeMax
@@ -45,6 +45,17 @@ def test_excess_is_the_worst_of_all_steps(family, weighted, rng):
 def _nearly_greedy(x, family, rng):
     """The tree of the same rows, a little moved."""
     return agglomerate(x * rng.uniform(0.8, 1.25, x.shape), family=family)
+
+
+def test_equal_rows_of_unequal_weights(rng):
+    """All costs are 0, but for a rounding that engines differ in."""
+    x = np.tile([0.1, 0.7, 0.3], (60, 1))
+    smoothing = blur(np.array([0.1, 0.03, 0.7]))
+    weights = rng.uniform(0.2, 5, 60)
+    problem = Problem(x, family="gaussian", weights=weights, smoothing=smoothing)
+    tree = agglomerate(problem, engine="numpy")
+    assert np.max(tree.merge_costs) < 1e-24
+    assert certify(problem, tree).excess < 1e-24
 
 
 def test_the_pair_is_the_one_that_costs_too_little(rng):

@@ -126,6 +126,27 @@ def test_units_change_nothing(unit, rng):
     np.testing.assert_allclose(one.merge_costs, other.merge_costs, rtol=1e-9)
 
 
+def test_errors_grow_with_the_merges_on_the_way(rng):
+    """A chain of 300 merges: each adds a rounding."""
+    x = np.sort(rng.normal(size=300))[:, None] * [1.0, 0.3]
+    with working(gaussian(x)) as problem:
+        host, nodes, rough = slots_of(problem)
+        low, last = np.array([0]), np.array([299])
+        first = rough.costs(low, last)[1]
+        for slot in range(1, 299):
+            states = rows_of(nodes, slice(0, 1)), rows_of(nodes, slice(slot, slot + 1))
+            for all_, new in zip(
+                leaves_of(nodes), leaves_of(rough.pool(*states)), strict=True
+            ):
+                all_[0] = new[0]
+            rough.merge(0, slot)
+        cost = host.search_costs(rows_of(nodes, low), rows_of(nodes, last))[0]
+        found, error = rough.costs(low, last)
+        assert np.all(np.abs(found - cost) <= error)
+        assert np.all(error > 10 * first)
+        assert np.all(rough.bounds(0, np.inf)[last] <= cost)
+
+
 def test_points_that_stay_apart(rng):
     x = rng.normal(size=(30, 3))
     apart = [[0, 1], [2, 3]]

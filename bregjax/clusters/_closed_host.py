@@ -1,5 +1,7 @@
 """The host model of clusters whose costs have a closed form."""
 
+from collections.abc import Callable
+
 import jax
 import numpy as np
 from typing_extensions import override
@@ -78,9 +80,9 @@ class ClosedHost(HostModel):
         return _by_size(_search_cost, self._search, a, b, union), union
 
     @override
-    def has_rough(self, statistics: PyTree) -> bool:
+    def has_rough(self, statistics: Callable[[], PyTree]) -> bool:
         is_full = isinstance(self._search, FullGaussianModel)
-        return is_full and alike(np.asarray(statistics.covariance))
+        return is_full and alike(np.asarray(statistics().covariance))
 
     @override
     def rough(self, leaves: PyTree) -> RoughCosts | None:

@@ -1,6 +1,7 @@
 """What an engine asks of clusters whose costs are too expensive for a compiled loop."""
 
 import abc
+from collections.abc import Callable
 
 import jax
 import numpy as np
@@ -71,8 +72,12 @@ class HostModel(abc.ABC):
         """Bounds as of `ClusterModel.screen`; None where these would have to solve."""
         del leaves
 
-    def has_rough(self, statistics: PyTree) -> bool:
-        """Whether `rough` has costs for clusters of points with these statistics."""
+    def has_rough(self, statistics: Callable[[], PyTree]) -> bool:
+        """Whether `rough` has costs for clusters of points.
+
+        Args:
+            statistics: Makes the statistics of the points, if these have a say.
+        """
         del statistics
         return False
 

@@ -6,6 +6,8 @@ points. Rounding changes an entry of Σ = I + C by at most γ √(Σ_ii Σ_jj), 
 
     |δ log det Σ| ≤ Σ_ij |(Σ⁻¹)_ij| |δΣ_ij| ≤ γ (Σ_i √Σ_ii)²,     as Σ⁻¹ ≤ I.
 
+Each union adds to γ: it grows with the number of merges from a leaf to the cluster.
+
 Of n < d points with shares π, C has rank below n, and det(I + C) = det(I + G) with the
 n × n matrix G_ij = √(π_i π_j) y_i · y_j of their products about the mean.
 
@@ -26,7 +28,8 @@ from bregjax.clusters._rough_costs import RoughCosts
 __all__ = ["RoughGaussians", "alike"]
 
 _EPS = np.finfo(float).eps
-# Roundings of an entry of a covariance, and of its factorisation, for each column.
+# Roundings of an entry of a covariance and of its factorisation, for each column and
+# for each union on the way.
 _ROUNDINGS = 8
 # Points of a cluster that are kept beside its covariance; no more than this share of
 # the columns: a matrix of products is cheaper than a covariance if it is smaller.
@@ -44,7 +47,8 @@ class RoughGaussians(RoughCosts):
 
     Attributes of all slots: `_weight`, `_mean` (white), `_scatter` (w Σ), `_log_det`,
     `_greatest` (an eigenvalue of Σ), `_members` (points; weights beside, 0 of those
-    that fill up) and `_count` of these, or more than there is room for.
+    that fill up), `_count` of these, or more than there is room for, and `_depth`, the
+    most unions on the way from a point.
     """
 
     def __init__(self, points: GaussianState, inverse: np.ndarray, condition: float):
@@ -68,8 +72,9 @@ class RoughGaussians(RoughCosts):
         self._members[:, 0] = np.arange(m)
         self._shares = np.zeros((m, room))
         self._shares[:, 0] = self._weight
-        self._count = np.ones(m, int)
-        self._rounding = _ROUNDINGS * (dim + 4) * condition * _EPS
+        self._count, self._depth = np.ones(m, int), np.zeros(m)
+        self._one = _ROUNDINGS * condition * _EPS
+        self._rounding = (dim + 4) * self._one
 
     @classmethod
     def of(cls, points: GaussianState) -> Self | None:
@@ -114,6 +119,9 @@ class RoughGaussians(RoughCosts):
         out *= weight[rows, None] / total
         np.log1p(out, out=out)
         out *= (0.5 - self._rounding) * total
+        # Covariances may differ by rounding.
+        out -= self._rounding * points.shape[1] ** 2 * total
+        np.maximum(out, 0, out=out)
 
     @override
     def costs(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -134,6 +142,7 @@ class RoughGaussians(RoughCosts):
         parts = w_a * self._log_det[low] + w_b * self._log_det[high]
         cost = 0.5 * (weight * log_det - parts)
         # w Σ_ii is at least the sum of those of the parts, whose errors are like it.
+        error *= 1 + self._one / self._rounding * (self._depth[low] + self._depth[high])
         return cost, weight * (3 * error + 8 * _EPS * np.abs(log_det))
 
     def _by_points(
@@ -185,9 +194,11 @@ class RoughGaussians(RoughCosts):
             self._members[low, there] = self._members[high, :second]
             self._shares[low, there] = self._shares[high, :second]
         self._count[low] = min(first + second, room + 1)
+        self._depth[low] = 1 + max(self._depth[low], self._depth[high])
         self._values, self._axes = np.linalg.eigh(self._scatter[low] / weight)
         self._log_det[low] = np.sum(np.log(self._values))
-        self._greatest[low] = self._values[-1] * (1 + self._rounding)
+        rounding = self._rounding + self._one * self._depth[low]
+        self._greatest[low] = self._values[-1] * (1 + rounding)
 
     @override
     def bounds(self, slot: int, limit: float) -> np.ndarray:
@@ -221,7 +232,10 @@ class RoughGaussians(RoughCosts):
         delta /= size
         spread = p * q * (1 - self._rounding) * delta.sum(axis=1)
         bound[near] = factor[near] * np.log1p(spread)
-        return bound
+        # Of means so near that rounding has moved them.
+        depth = self._depth + self._depth[slot]
+        bound -= (self._rounding + self._one * depth) * len(mean) * weight
+        return np.maximum(bound, 0, out=bound)
 
     @override
     def keep(self, slots: np.ndarray) -> None:
@@ -235,6 +249,7 @@ class RoughGaussians(RoughCosts):
             "_members",
             "_shares",
             "_count",
+            "_depth",
         ):
             setattr(self, name, getattr(self, name)[slots])
 

@@ -92,9 +92,9 @@ def bounded(
 ) -> tuple[np.ndarray, PyTree, BoundedInfo]:
     """Exact greedy agglomeration by a matrix of lower bounds.
 
-    A cluster lives in the slot of its first leaf. Time: m²/2 costs, then a few dozen a
-    merge (hundreds where the data have no groups), and O(m) arithmetic for each row
-    looked at. Memory: m² numbers and m² bytes.
+    A cluster lives in the slot of its first leaf. Time: m²/2 costs, or bounds where the
+    model has rough costs, then a few dozen a merge (hundreds where the data have no
+    groups), and O(m) arithmetic for each row looked at. Memory: m² numbers and bytes.
 
     Ties: equal points before all others; of pairs of equal cost the one whose first
     slot is least merges first, then the one whose second slot is. NaN costs come last.

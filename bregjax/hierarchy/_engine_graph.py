@@ -26,6 +26,7 @@ import numpy as np
 
 from bregjax._typing import PyTree
 from bregjax.clusters import HostModel
+from bregjax.hierarchy._bound_matrix import LOST
 from bregjax.hierarchy._interrupted import Interrupted
 from bregjax.hierarchy._union_store import UnionStore
 
@@ -35,8 +36,6 @@ __all__ = ["GraphInfo", "along_edges"]
 _BATCH = 64
 # Numbers in the states of pairs of the first search that are asked for together.
 _FIRST = 2**22
-# What stands for a cost that could not be computed: it comes after every other.
-_LOST = float(np.finfo(float).max)
 # Roundings of the terms that a bound is made of.
 _ROUNDINGS = 16 * float(np.finfo(float).eps)
 
@@ -171,7 +170,7 @@ class _Run:
         """Costs of pairs, and the places where the states of unions are kept."""
         costs, unions = self.host.search_costs(a, b)
         # A pair without a finite cost merges last; `replay` then reports its cost.
-        costs = np.where(np.isfinite(costs), costs, _LOST).tolist()
+        costs = np.where(np.isfinite(costs), costs, LOST).tolist()
         return costs, self._store.keep(unions)
 
     def _note(self, low: int, high: int, cost: float, place: int) -> _Entry:
@@ -306,9 +305,9 @@ class _Run:
     ) -> float:
         """The least that a union can cost with a cluster, from its parts' costs."""
         # A cost that is not known, or could not be computed, is not negative.
-        a = 0.0 if a is None or a >= _LOST else a
-        b = 0.0 if b is None or b >= _LOST else b
-        if cost >= _LOST or not self.host.telescopes:
+        a = 0.0 if a is None or a >= LOST else a
+        b = 0.0 if b is None or b >= LOST else b
+        if cost >= LOST or not self.host.telescopes:
             return 0.0
         bound = max(a - cost, b - cost, (a + b - cost) / 2)
         slack = 4 * noises + _ROUNDINGS * (a + b + cost)

@@ -87,10 +87,7 @@ def rough_host(problem: Problem) -> HostModel | None:
     if not works_in_double(problem):
         return None
     host = closed_host(problem.family.cluster_model())
-    if not isinstance(host, ClosedHost):
-        return None
-    statistics, _ = smoothed_statistics(problem)
-    return host if host.has_rough(statistics) else None
+    return host if host.has_rough(lambda: smoothed_statistics(problem)[0]) else None
 
 
 def closed_host(model: ClusterModel) -> HostModel:

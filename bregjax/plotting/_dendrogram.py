@@ -27,6 +27,7 @@ from bregjax.plotting._frame import Orientation, Scale, TreeFrame, below_zero
 from bregjax.plotting._strips import (
     STRIP,
     add_legend,
+    draw_clusters,
     draw_strip,
     head_of,
     legend_width,
@@ -150,17 +151,7 @@ def plot_dendrogram(
     end_of = _ends(tree, brackets)
     strips = 0
     if len(numbers) > 1 and found is not None:
-        words = [str(number) for number in numbers]
-        draw_strip(
-            frame,
-            brackets,
-            end_of,
-            found,
-            colors,
-            number=0,
-            words=words,
-            head="cluster",
-        )
+        draw_clusters(frame, brackets, end_of, found, colors, numbers)
         strips = 1
     if codes is not None:
         paints = colors_of(class_colors, len(kinds), "class_colors", muted=True)

@@ -21,6 +21,7 @@ from bregjax.plotting._frame import Scale, TreeFrame
 from bregjax.plotting._strips import (
     STRIP,
     class_patches,
+    draw_clusters,
     draw_strip,
     head_of,
     legend_width,
@@ -172,17 +173,7 @@ def plot_heatmap(
     beside.height_axis.set_tick_params(labelsize=7.5)
     order, leaves = brackets.order, np.arange(m)
     if codes is not None and len(numbers) > 1:
-        words = [str(number) for number in numbers]
-        draw_strip(
-            beside,
-            brackets,
-            leaves,
-            codes,
-            colors,
-            number=0,
-            words=words,
-            head="cluster",
-        )
+        draw_clusters(beside, brackets, leaves, codes, colors, numbers)
     patches: list[Patch] = []
     title = None
     if kind_codes is not None:

@@ -17,6 +17,7 @@ __all__ = [
     "STRIP",
     "add_legend",
     "class_patches",
+    "draw_clusters",
     "draw_strip",
     "head_of",
     "legend_width",
@@ -27,6 +28,30 @@ _THICK, _GAP = 9.0, 3.0
 STRIP = _THICK + _GAP
 _MOST_CLASSES = 20
 _SIZE = 7.0
+
+
+def draw_clusters(
+    frame: TreeFrame,
+    brackets: Brackets,
+    ends: np.ndarray,
+    codes: np.ndarray,
+    colors: np.ndarray,
+    numbers: Sequence[Any],
+) -> None:
+    """Draw the strip of clusters, next to the leaves, with their numbers on it.
+
+    Args:
+        frame: Where the tree is.
+        brackets: The ends of the tree.
+        ends: The end of each leaf, `[m]`.
+        codes: Which of `numbers` the cluster of each leaf is, `[m]`.
+        colors: Of the clusters, `[k, 4]`.
+        numbers: The clusters' numbers, `[k]`.
+    """
+    words = [str(number) for number in numbers]
+    draw_strip(
+        frame, brackets, ends, codes, colors, number=0, head="cluster", words=words
+    )
 
 
 def draw_strip(

@@ -17,7 +17,7 @@ from bregjax.plotting._canvas import axes_in, holder, points_of
 from bregjax.plotting._colors import GRAY, Colors, colors_of_clusters, strokes_of
 from bregjax.plotting._dendrogram import draw_tree
 from bregjax.plotting._frame import Orientation, Scale, TreeFrame
-from bregjax.plotting._strips import STRIP, draw_strip
+from bregjax.plotting._strips import STRIP, draw_clusters
 from bregjax.plotting._text import font_size, shortened, shortened_all, width_of
 from bregjax.plotting._untangling import entanglement, untangle
 
@@ -144,18 +144,7 @@ def plot_tanglegram(
             num_clusters=num_clusters if root == "left" else None,
         )
         if codes is not None and strips:
-            words = [str(number) for number in numbers]
-            leaves = np.arange(m)
-            draw_strip(
-                frame,
-                brackets,
-                leaves,
-                codes,
-                colors,
-                number=0,
-                words=words,
-                head="cluster",
-            )
+            draw_clusters(frame, brackets, np.arange(m), codes, colors, numbers)
         if shown and size is not None:
             in_order = [shown[leaf] for leaf in brackets.order]
             frame.name_leaves(in_order, size, 3 + strips * STRIP)
