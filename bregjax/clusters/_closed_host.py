@@ -9,6 +9,7 @@ from typing_extensions import override
 from bregjax._programs import Program, compile_nanoseconds, program
 from bregjax._typing import Array, PyTree
 from bregjax.clusters._base import ClusterModel
+from bregjax.clusters._bregman_model import MeanState
 from bregjax.clusters._gaussian_models import FullGaussianModel
 from bregjax.clusters._host_model import HostModel, rows_of
 from bregjax.clusters._rough_costs import RoughCosts
@@ -78,6 +79,12 @@ class ClosedHost(HostModel):
         # Two factorisations in one program could lock up XLA on a CPU.
         union = _by_size(_union, self._search, a, b)
         return _by_size(_search_cost, self._search, a, b, union), union
+
+    @override
+    def points(self, leaves: PyTree) -> tuple[np.ndarray, np.ndarray] | None:
+        if not (self._search.reducible and isinstance(leaves, MeanState)):
+            return None
+        return leaves.mean.reshape(len(leaves.weight), -1), leaves.weight
 
     @override
     def has_rough(self, statistics: Callable[[], PyTree]) -> bool:

@@ -72,6 +72,19 @@ class HostModel(abc.ABC):
         """Bounds as of `ClusterModel.screen`; None where these would have to solve."""
         del leaves
 
+    def points(self, leaves: PyTree) -> tuple[np.ndarray, np.ndarray] | None:
+        """Points and weights whose costs are proportional to Ward's; None if none are.
+
+        The cost of a pair is then w_a w_b / (w_a + w_b) ‖a − b‖², times a constant.
+
+        Args:
+            leaves: States `[m]`.
+
+        Returns:
+            Points `[m, n]` and weights `[m]`.
+        """
+        del leaves
+
     def has_rough(self, statistics: Callable[[], PyTree]) -> bool:
         """Whether `rough` has costs for clusters of points.
 

@@ -27,7 +27,7 @@ PURE_ENGINES: dict[str, PureEngine] = {
     "matrix": matrix,
     "recompute": recompute,
 }
-ENGINES = ("numpy", *PURE_ENGINES, "windowed", "sparse", "graph")
+ENGINES = ("mutual", "numpy", *PURE_ENGINES, "windowed", "sparse", "graph")
 """What `engine` may be in `agglomerate`, besides "auto"."""
 
 # Up to so many points at least the matrix engine is the faster, of all families.
@@ -80,7 +80,7 @@ def engine_name(
             '`engine` must not be "sparse" inside jit, vmap or grad, or with a mesh: '
             "it loops on the host."
         )
-    if traced and name in ("windowed", "numpy"):
+    if traced and name in ("windowed", "numpy", "mutual"):
         raise ValueError(
             '`engine` must be "matrix" or "recompute" inside jit, vmap or grad; got '
             f'"{name}", which loops on the host. Or call `agglomerate` outside, and '
@@ -120,6 +120,9 @@ def numbers_needed(
     # Nodes, settled ones, the parts and unions of merges that costs are replayed on,
     # and one row of pairs at work.
     replayed = num_points * (10 * state + pair) + extra
+    if engine == "mutual":
+        # Points twice, in products' order too; blocks of bounds on each thread.
+        return replayed + num_points * (4 * state + 64) + 2**23
     # Which of the lower bounds are exact takes a byte each.
     pairs = num_points**2 + (num_points**2 // 8 if solves else 0)
     return replayed if engine in ("recompute", "graph") else replayed + pairs

@@ -23,6 +23,7 @@ __all__ = [
     "closed_host",
     "host_leaves",
     "host_of",
+    "mutual_host",
     "nodes_along",
     "put",
     "rough_host",
@@ -73,6 +74,17 @@ def small_host(problem: Problem, engine: str) -> HostModel | None:
         if not host.is_quick(leaves):
             return None
     return host
+
+
+def mutual_host(problem: Problem) -> HostModel | None:
+    """The cluster model by NumPy, where mutual nearest neighbours may merge; else None.
+
+    Args:
+        problem: In the precision of the work.
+    """
+    model = problem.family.cluster_model()
+    serves = model.reducible and works_in_double(problem)
+    return closed_host(model) if serves else None
 
 
 def rough_host(problem: Problem) -> HostModel | None:

@@ -31,12 +31,14 @@ from bregjax.hierarchy._constraints import Constraints
 from bregjax.hierarchy._dendrogram import Dendrogram
 from bregjax.hierarchy._engine_bounded import BoundedInfo, bounded
 from bregjax.hierarchy._engine_graph import GraphInfo
+from bregjax.hierarchy._engine_mutual import MutualInfo, mutual
 from bregjax.hierarchy._engine_recompute import exhaustive
 from bregjax.hierarchy._engine_windowed import WindowedInfo, windowed
 from bregjax.hierarchy._engines import check_memory, engine_name
 from bregjax.hierarchy._host_costs import (
     host_leaves,
     host_of,
+    mutual_host,
     nodes_along,
     rough_host,
     settled_costs,
@@ -78,18 +80,20 @@ class AgglomerationInfo:
         windowed: What it did, if that was "windowed".
         bounded: What "numpy" did, or "matrix" where costs were solved for.
         graph: What "graph" did.
+        mutual: What "mutual" did.
 
     Examples:
         >>> import bregjax as bj
         >>> _, info = bj.agglomerate([[0.0], [1.0]], family="ward", return_info=True)
         >>> print(info.engine)
-        numpy
+        mutual
     """
 
     engine: str
     windowed: WindowedInfo | None = None
     bounded: BoundedInfo | None = None
     graph: GraphInfo | None = None
+    mutual: MutualInfo | None = None
 
 
 def agglomerate_traced(problem: Problem, engine: str, constraints: Constraints):
@@ -178,19 +182,31 @@ def _run(
     with working(problem) as copy:
         full = padded(copy)
         host = None if mesh is not None else host_of(problem)
-        small = _numpy_host(copy, engine) if mesh is None else None
-        if small is not None:
-            host, engine = small, "numpy"
+        if mesh is None:
+            by_numpy, engine = _numpy_host(copy, engine)
+            host = by_numpy or host
         name = _choose(engine, full, host)
         if host is not None and name != "windowed":
             return _on_host(host, problem, name, begun, report)
         return _compiled(problem, full, name, begun, report, mesh, host)
 
 
-def _numpy_host(problem: Problem, engine: str) -> HostModel | None:
-    """The model by NumPy, where that is the engine."""
-    found = rough_host(problem) if engine == "auto" else None
-    return small_host(problem, engine) if found is None else found
+def _numpy_host(problem: Problem, engine: str) -> tuple[HostModel | None, str]:
+    """The model by NumPy, where that is the engine; and the name of the engine."""
+    if engine in ("auto", "mutual"):
+        found = mutual_host(problem)
+        if found is not None:
+            return found, "mutual"
+        if engine == "mutual":
+            raise ValueError(
+                '`engine` must not be "mutual" but for costs like Ward\'s, by family '
+                f'"ward", on a CPU; got {problem.family}. Take "auto".'
+            )
+        found = rough_host(problem)
+        if found is not None:
+            return found, "numpy"
+    found = small_host(problem, engine)
+    return found, engine if found is None else "numpy"
 
 
 def _compiled(
@@ -294,15 +310,17 @@ def _on_host(
     elif begun is not None:
         nodes = _settled(host, leaves, begun.children)
         states, labels = rows_of(nodes, begun.roots), np.arange(len(begun.roots))
-    details = None
-    if name == "recompute":
+    nodes = by_bounds = by_rounds = None
+    if name == "mutual":
+        children, by_rounds = mutual(*host.points(states), labels, report)
+    elif name == "recompute":
         children, nodes = exhaustive(host, states, report)
     else:
-        children, nodes, details = bounded(host, states, labels, report, start=first)
-    info = AgglomerationInfo(name, bounded=details)
+        children, nodes, by_bounds = bounded(host, states, labels, report, start=first)
+    info = AgglomerationInfo(name, bounded=by_bounds, mutual=by_rounds)
     merges = children if begun is None else begun.followed_by(children)
     with leaving(merges, problem.num_points):
-        if begun is not None:
+        if begun is not None or nodes is None:
             nodes = nodes_along(host, leaves, merges)
         return merges, settled_costs(host, nodes, merges)[1], info
 
