@@ -217,8 +217,8 @@ def agglomerate(
             transformation; if constraints are unfit, contradict each other, are given
             inside a transformation or beside an engine that knows none.
         ImportError: If `progress` is asked for without tqdm.
-        TypeError: If `family` or `smoothing` is of no kind known here, or given beside
-            a problem.
+        TypeError: If `family`, `smoothing` or `mesh` is of no kind known here, or one
+            of the first two is given beside a problem.
         Interrupted: By Ctrl-C, a `KeyboardInterrupt` that has the merges made so far.
         ArithmeticError: If a merge cost could not be computed, or the function has a
             kink at the mean of a merge (Proposition 3.8 does not hold there).
@@ -241,6 +241,11 @@ def agglomerate(
     constraints = constraints_of(
         problem.num_points, connectivity, must_link, cannot_link, num_clusters
     )
+    if not (mesh is None or isinstance(mesh, Mesh)):
+        raise TypeError(
+            f"`mesh` must be a jax.sharding.Mesh; got {mesh!r}. Take "
+            'Mesh(jax.devices(), ("clusters",)).'
+        )
     if is_concrete(problem):
         for note in (looks_like_distances(problem), shares_no_column(problem)):
             if note:

@@ -151,7 +151,7 @@ def _of_pairs(function, owner, by_slot, first, second, placement: Placement):
     def local(by_slot, others):
         owner, first, second = others
         fetch = functools.partial(placement.fetch, by_slot)
-        return function(owner, fetch(first), fetch(second))
+        return placement.agreed(function(owner, fetch(first), fetch(second)))
 
     run = placement.spread(local, shared=1, result="same")
     return run(by_slot, (owner, first, second))

@@ -29,6 +29,12 @@ class Placement:
 
     mesh: Mesh | None = None
 
+    def __post_init__(self) -> None:
+        """Let JAX decide about shardings: those of `jax.make_mesh` are explicit."""
+        if self.mesh is not None:
+            plain = Mesh(self.mesh.devices, self.mesh.axis_names)
+            object.__setattr__(self, "mesh", plain)
+
     @property
     def num_devices(self) -> int:
         """Number p of devices."""
@@ -43,6 +49,47 @@ class Placement:
     def _slots(self) -> PartitionSpec:
         axes = () if self.mesh is None else self.mesh.axis_names
         return PartitionSpec(axes)
+
+    @property
+    def spans_processes(self) -> bool:
+        """Whether some of the devices belong to another process."""
+        if self.mesh is None:
+            return False
+        me = jax.process_index()
+        return any(device.process_index != me for device in self.mesh.devices.flat)
+
+    @property
+    def share_of_memory(self) -> float:
+        """Share of what is dealt out that has to fit into one memory.
+
+        CPU devices of a process have one, other devices each their own.
+        """
+        if self.mesh is None:
+            return 1.0
+        devices = list(self.mesh.devices.flat)
+        if devices[0].platform != "cpu":
+            return 1 / len(devices)
+        me = jax.process_index()
+        return sum(device.process_index == me for device in devices) / len(devices)
+
+    def put(self, states: PyTree, index: np.ndarray) -> PyTree:
+        """Return states at an index `[slots]`, each device holding its own rows alone.
+
+        Args:
+            states: The same in all processes.
+            index: As `dealt` orders it.
+        """
+        if self.sharding is None:
+            return jax.jit(take)(states, index)
+
+        def one(leaf: Array) -> Array:
+            # By way of the host, where no device has to hold rows of the others.
+            rows = np.asarray(leaf)
+            shape = index.shape + rows.shape[1:]
+            part = lambda place: rows[index[place[0]]]
+            return jax.make_array_from_callback(shape, self.sharding, part)
+
+        return jax.tree.map(one, states)
 
     def spread(self, function: Callable[..., Any], shared: int, result: str):
         """Make a function run on all devices, each with its own rows.
@@ -92,6 +139,18 @@ class Placement:
         if self.mesh is None:
             return values[None]
         return jax.lax.all_gather(values, self.mesh.axis_names)
+
+    def agreed(self, values: PyTree) -> PyTree:
+        """Return the first device's values on every device, within `spread`.
+
+        What all compute alike may differ in its last bits between machines of several
+        kinds. The hosts would then decide differently, and wait for each other forever.
+        """
+        if self.mesh is None or not self.spans_processes:
+            return values
+        first, axes = self.device() == 0, self.mesh.axis_names
+        of_first = lambda leaf: jax.lax.psum(jnp.where(first, leaf, 0), axes)
+        return jax.tree.map(of_first, values)
 
     def dealt(self, by_slot: np.ndarray) -> np.ndarray:
         """Order an array by slot as the devices store it."""

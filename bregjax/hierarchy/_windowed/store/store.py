@@ -9,7 +9,6 @@ import numpy as np
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import ClusterModel, HostModel, Screen
 from bregjax.clusters._host_model import rows_of
-from bregjax.hierarchy._search import take
 from bregjax.hierarchy._windowed.store import kernels
 from bregjax.hierarchy._windowed.store.block import Block
 from bregjax.hierarchy._windowed.store.placement import Placement
@@ -85,8 +84,7 @@ class Store:
         index = self.placement.dealt(np.minimum(slots, size - 1))
         pair = jnp.zeros(1, jnp.int32), jnp.zeros(1, jnp.int32)
         if host is None:
-            deal = jax.jit(take, out_shardings=self.placement.sharding)
-            self.states = deal(states, index)
+            self.states = self.placement.put(states, index)
             self.dtype = jax.eval_shape(self._costs_of, *pair).dtype
         else:
             self.states = rows_of(states, np.asarray(index))
