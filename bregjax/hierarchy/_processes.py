@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from bregjax._problem import Problem
 from bregjax._sparse_rows import SparseRows
@@ -208,12 +208,11 @@ def shows_progress(mesh: Mesh | None) -> bool:
 
 def _gathered(mesh: Mesh, words: np.ndarray) -> np.ndarray:
     """The words of the process of each device, `[p, n]`; called in all processes."""
-    placement = Placement(mesh)
     mine = words.astype(np.uint32)[None]
-    all_ = jax.make_array_from_callback(
-        (mesh.size, len(words)), placement.sharding, lambda _: mine
-    )
-    return np.asarray(_everywhere(all_, placement))
+    rows = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
+    shape = mesh.size, len(words)
+    all_ = jax.make_array_from_callback(shape, rows, lambda _: mine)
+    return np.asarray(_everywhere(all_, Placement(mesh)))
 
 
 @functools.partial(jax.jit, static_argnames="placement")
