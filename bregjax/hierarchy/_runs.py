@@ -186,16 +186,15 @@ def _run(
     if not problem.family.cluster_model().distributes:
         mesh = None
     with working(problem) as copy:
-        full = padded(copy)
         host = None if mesh is not None else host_of(problem)
         small = _numpy_host(copy, engine) if mesh is None else None
         if small is not None:
             host, engine = small, "numpy"
         with failing_together(mesh):
-            name = _choose(engine, full, host, mesh)
+            name = _choose(engine, padded(copy), host, mesh)
         if host is not None and name != "windowed":
             return _on_host(host, problem, name, begun, report)
-        return _compiled(problem, full, name, begun, report, mesh, host)
+        return _compiled(problem, copy, name, begun, report, mesh, host)
 
 
 def _numpy_host(problem: Problem, engine: str) -> HostModel | None:
@@ -206,7 +205,7 @@ def _numpy_host(problem: Problem, engine: str) -> HostModel | None:
 
 def _compiled(
     problem: Problem,
-    full: Problem,
+    copy: Problem,
     name: str,
     begun: Beginning | None,
     report: Report | None,
@@ -216,12 +215,13 @@ def _compiled(
     """Children, costs and info by engines of compiled programs."""
     m = problem.num_points
     if host is None:
-        model, leaves, codes = leaves_and_codes(full)
+        # Rows with padding are many numbers, and nothing needs them afterwards.
+        model, leaves, codes = leaves_and_codes(padded(copy))
         check_leaves(np.asarray(codes)[:m], problem)
     else:
         # What can be solved for outside of programs need not be compiled into them.
-        model = full.family.cluster_model()
-        leaves = host_leaves(host, full, m)
+        model = copy.family.cluster_model()
+        leaves = host_leaves(host, padded(copy), m)
     count, labels = m, equal_rows(problem)
     if begun is not None:
         leaves = _roots(model, host, leaves, m, begun)
