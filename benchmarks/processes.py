@@ -40,7 +40,7 @@ def held(store):
 
 
 def measure(m, n, address, count, number):
-    """Cluster m rows in this process, the one of a number among some."""
+    """Cluster m rows in this process, which is one of `count`."""
     jax.config.update("jax_platforms", "cpu")
     mesh = None
     if count > 1:
@@ -63,7 +63,6 @@ def measure(m, n, address, count, number):
         "seconds": seconds,
         "peak": peak() - before,
         "held": stores[-1],
-        "sum": float(np.sum(tree.merge_costs)),
         "tree": int(
             np.bitwise_xor.reduce(tree.children.ravel() * np.arange(2 * m - 2))
         ),
@@ -107,8 +106,8 @@ def main():
             trees |= {process["tree"] for process in found}
             of = lambda name: ", ".join(f"{one[name]:.0f}" for one in found)  # noqa: B023
             print(
-                f"| {m:,} × {n} | {count} | {found[0]['seconds']:.1f} | {of('peak')} | "
-                f"{of('held')} | {'yes' if len(trees) == 1 else 'no'} |",
+                f"| {m:,} × {n:,} | {count} | {found[0]['seconds']:.1f} | "
+                f"{of('peak')} | {of('held')} | {'yes' if len(trees) == 1 else 'no'} |",
                 flush=True,
             )
 

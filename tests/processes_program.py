@@ -8,6 +8,7 @@ process 1 leaves.
 import json
 import signal
 import sys
+from unittest import mock
 
 import jax
 import numpy as np
@@ -18,7 +19,7 @@ from bregjax.hierarchy import _engines
 from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
 
 NUM_PROCESSES = 2
-FAMILIES = ("ward", "diagonal_gaussian")
+FAMILIES = ("ward", "poisson", "diagonal_gaussian")
 
 
 def rows() -> np.ndarray:
@@ -39,19 +40,17 @@ def stopped_at_third_merge(problem: bj.Problem, mesh: Mesh) -> bj.Dendrogram | N
     """The forest that is left where Ctrl-C comes to process 1 alone."""
     usual, calls = Neighbours.merge, []
 
-    def pressed(self, *arguments):
+    def pressed(*arguments):
         calls.append(arguments)
         if len(calls) == 3 and jax.process_index() == 1:
             signal.raise_signal(signal.SIGINT)
-        return usual(self, *arguments)
+        return usual(*arguments)
 
-    Neighbours.merge = pressed
-    try:
-        bj.agglomerate(problem, mesh=mesh)
-    except bj.Interrupted as stop:
-        return stop.tree
-    finally:
-        Neighbours.merge = usual
+    with mock.patch.object(Neighbours, "merge", pressed):
+        try:
+            bj.agglomerate(problem, mesh=mesh)
+        except bj.Interrupted as stop:
+            return stop.tree
     return None
 
 
@@ -77,10 +76,9 @@ def report(mesh: Mesh) -> dict[str, object]:
     if number == 1:
         alone = Mesh(np.array(devices), ("clusters",))
         found["absent"] = message_of(problem=x, family="ward", mesh=alone)
-    usual = _engines.available_memory
-    _engines.available_memory = lambda: 2.0**40 if number == 0 else 1e3
-    found["room"] = message_of(problem=x, **ward)
-    _engines.available_memory = usual
+    room = lambda: 2.0**40 if number == 0 else 1e3
+    with mock.patch.object(_engines, "available_memory", room):
+        found["room"] = message_of(problem=x, **ward)
     problem = bj.Problem(x, family="ward")
     forest = stopped_at_third_merge(problem, mesh)
     tree = bj.agglomerate(problem, mesh=mesh, start=forest)

@@ -119,7 +119,7 @@ def _digest(part: PyTree) -> np.ndarray:
         if isinstance(leaf, str):
             digest.update(leaf.encode())
         else:
-            digest.update(np.ascontiguousarray(leaf))
+            digest.update(np.ascontiguousarray(leaf).data)
     return np.frombuffer(digest.digest(), np.uint32)
 
 

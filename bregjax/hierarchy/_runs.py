@@ -130,10 +130,12 @@ def agglomerate_eagerly(
     begun = beginning(start, problem, stop_at)
     children = np.zeros((0, 2), np.int32) if begun is None else begun.children
     made, left = len(children), slice(problem.num_points - constraints.stop)
+    # Processes that each do all the work need not wait for each other.
+    shared = mesh if problem.family.cluster_model().distributes else None
     shown = progress and shows_progress(mesh)
     bar = progress_shown(problem.num_points - 1, unit="merge", shown=shown)
     try:
-        with bar as shown, stopping_together(mesh, shown) as report:
+        with bar as shown, stopping_together(shared, shown) as report:
             more = report and (lambda count: report(made + count))
             children, costs, info = _run(problem, engine, mesh, begun, more)
         tree = tree_of(problem, children[left], costs[left])
