@@ -92,7 +92,9 @@ def on_host() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.enable_x64(True))
         if jax.default_backend() != "cpu":
-            stack.enter_context(jax.default_device(jax.devices("cpu")[0]))
+            # Of several processes each has CPU devices of its own.
+            cpu = jax.local_devices(backend="cpu")[0]
+            stack.enter_context(jax.default_device(cpu))
         yield
 
 

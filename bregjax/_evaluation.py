@@ -30,6 +30,9 @@ from bregjax.families._explain import explain_failure
 
 Tree = TypeVar("Tree")
 
+# Numbers that rows are compared by at a time.
+_AT_ONCE = 2**18
+
 __all__ = [
     "build_leaves",
     "check_costs",
@@ -213,15 +216,25 @@ def equal_rows(problem: Problem) -> np.ndarray:
     """
     if isinstance(problem.x, SparseRows):
         return equal_sparse_rows(problem.x, np.asarray(problem.weights, float))
-    rows = np.asarray(problem.x, float).reshape(problem.num_points, -1)
-    table = np.column_stack([rows, np.asarray(problem.weights, float)]) + 0.0  # no −0
-    bits = table.view(np.uint64)
-    factors = np.random.default_rng(0).integers(0, 2**63, bits.shape[1], np.uint64)
-    hashes = np.sum((bits ^ (bits >> 29)) * (2 * factors + 1), axis=1)
+    m = problem.num_points
+    rows = np.asarray(problem.x, float).reshape(m, -1)
+    weights = np.asarray(problem.weights, float)
+    factors = np.random.default_rng(0).integers(0, 2**63, rows.shape[1] + 1, np.uint64)
+
+    def bits_of(part: np.ndarray) -> np.ndarray:
+        # Bits, as cells that are missing are equal to each other.
+        return (np.column_stack([rows[part], weights[part]]) + 0.0).view(np.uint64)
+
+    hashes, same = np.empty(m, np.uint64), np.empty(m, bool)
+    # A few megabytes at a time, as rows may fill most of the memory.
+    parts = np.array_split(np.arange(m), -(-rows.size // _AT_ONCE))
+    for part in parts:
+        bits = bits_of(part)
+        hashes[part] = np.sum((bits ^ (bits >> 29)) * (2 * factors + 1), axis=1)
     _, first, label = np.unique(hashes, return_index=True, return_inverse=True)
-    # Bits, as cells that are missing are equal to each other.
-    same = np.all(bits == bits[first[label]], axis=1)
-    return np.where(same, label, len(first) + np.arange(len(table)))
+    for part in parts:
+        same[part] = np.all(bits_of(part) == bits_of(first[label[part]]), axis=1)
+    return np.where(same, label, len(first) + np.arange(m))
 
 
 def check_leaves(

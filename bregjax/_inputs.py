@@ -4,8 +4,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import DataLike
@@ -21,6 +23,7 @@ __all__ = [
     "range_fault",
     "refuse_masked",
     "refuse_path",
+    "refuse_spread",
     "size_in_words",
 ]
 
@@ -59,8 +62,10 @@ def _array(name: str, values: Any) -> np.ndarray:
     """Convert values to the NumPy array that NumPy makes of them.
 
     Raises:
-        ValueError: If the values are nested lists of unequal lengths.
+        ValueError: If the values are nested lists of unequal lengths, or spread over
+            processes.
     """
+    refuse_spread(name, values)
     try:
         return np.asarray(values)
     except ValueError:
@@ -192,6 +197,18 @@ def refuse_path(name: str, x: Any) -> None:
         raise ValueError(
             f"`{name}` must be a table; got {x!r}. Read the file first, as by "
             "pandas.read_csv."
+        )
+
+
+def refuse_spread(name: str, x: Any) -> None:
+    """Raise ValueError for an array of JAX of which this process has a part alone."""
+    if not isinstance(x, jax.Array) or isinstance(x, Tracer):
+        return
+    if not (x.is_fully_addressable or x.is_fully_replicated):
+        raise ValueError(
+            f"`{name}` must be whole in each process; got a jax.Array of shape "
+            f"{x.shape} that is spread over several. Pass "
+            "jax.experimental.multihost_utils.process_allgather(array, tiled=True)."
         )
 
 

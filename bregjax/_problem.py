@@ -12,7 +12,13 @@ from bregjax._checks import check_weights, float_array, is_concrete
 from bregjax._family_like import FamilyLike, geometry_for
 from bregjax._frames import as_frame, frame_of, is_frame
 from bregjax._geometry import Geometry
-from bregjax._inputs import check_table, dense_remedy, refuse_path, size_in_words
+from bregjax._inputs import (
+    check_table,
+    dense_remedy,
+    refuse_path,
+    refuse_spread,
+    size_in_words,
+)
 from bregjax._pytree import in_words, register_pytree
 from bregjax._smoothing_like import (
     SmoothingLike,
@@ -122,6 +128,7 @@ class Problem:
                 vary by less than a tenth of it.
         """
         refuse_path("x", x)
+        refuse_spread("x", x)
         x = sparse_rows(x) if is_sparse(x) else as_frame(x)
         table: Any = frame_of(x) if isinstance(x, Mapping) else x
         geometry = geometry_for(table, family, missing)

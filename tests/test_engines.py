@@ -18,7 +18,7 @@ from bregjax.families import (
     Poisson,
     SphericalGaussian,
 )
-from bregjax.hierarchy import agglomerate
+from bregjax.hierarchy import _engines, agglomerate
 from bregjax.hierarchy._engines import check_memory
 from bregjax.smoothing import bernstein, blur, normal_reference, pseudo_count
 
@@ -466,6 +466,16 @@ def test_memory_is_checked_before_work():
     check_memory("windowed", 400_000, 2, 2, 8)
     with pytest.raises(ValueError, match="GiB for 2,048 points"):
         agglomerate(np.zeros((2000, 3000)), family="gaussian")
+
+
+def test_a_memory_that_holds_a_share_takes_more_points(monkeypatch):
+    # Of 1,000 numbers a state: 3 states whole, 8 dealt out, and 512 numbers a point.
+    monkeypatch.setattr(_engines, "available_memory", lambda: 48e9)
+    with pytest.raises(ValueError, match="up to 416,883 points fit"):
+        check_memory("windowed", 10**6, 1000, 2, 8)
+    with pytest.raises(ValueError, match="up to 1,090,633 points fit"):
+        check_memory("windowed", 10**7, 1000, 2, 8, share=1 / 9)
+    check_memory("windowed", 10**6, 1000, 2, 8, share=1 / 9)
 
 
 def test_smoothing_reaches_the_leaves(rng):

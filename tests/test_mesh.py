@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh
+from jax.sharding import AxisType, Mesh
 
 from bregjax.hierarchy import agglomerate
+from bregjax.hierarchy._windowed.store.words import from_words, to_words
 
 CASES = ["ward", "poisson", "gaussian", "duplicates", "narrow"]
 PROGRAM = Path(__file__).with_name("mesh_program.py")
@@ -67,3 +69,31 @@ def test_a_mesh_implies_the_windowed_engine():
         agglomerate(x, family="ward", mesh=mesh, engine="matrix")
     with pytest.raises(ValueError, match="`mesh` must be None inside jit"):
         jax.jit(lambda x: agglomerate(x, family="ward", mesh=mesh).merge_costs)(x)
+    with pytest.raises(TypeError, match="`mesh` must be a jax.sharding.Mesh; got 2"):
+        agglomerate(x, family="ward", mesh=2)  # pyright: ignore
+
+
+def test_a_mesh_with_explicit_axes_does_too():
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    mesh = jax.make_mesh((1,), ("clusters",), (AxisType.Explicit,))
+    tree = agglomerate(x, family="ward", mesh=mesh)
+    alone = agglomerate(x, family="ward", engine="windowed")
+    np.testing.assert_array_equal(tree.children, alone.children)
+
+
+def test_words_keep_all_bits(x64):
+    smallest = np.float32(1e-45)
+    numbers = {
+        "single": np.array([[smallest, -0.0], [np.nan, 3.0]], np.float32),
+        "double": np.array([[[5e-324]], [[-np.inf]]]),
+        "whole": np.array([-7, 2**31 - 1], np.int32),
+        "bytes": np.array([[-1, 127]] * 2, np.int8),
+        "true": np.array([True, False]),
+    }
+    words = to_words(numbers, 1)
+    assert words.shape == (2, 2 + 2 + 1 + 2 + 1)
+    row = jax.tree.map(lambda leaf: jax.typeof(jnp.asarray(leaf[0])), numbers)
+    again = from_words(words, row)
+    for name, values in numbers.items():
+        assert again[name].dtype == values.dtype
+        assert np.asarray(again[name]).tobytes() == values.tobytes()

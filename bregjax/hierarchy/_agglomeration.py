@@ -198,8 +198,11 @@ def agglomerate(
         progress: Show a bar of the merges made (needs tqdm).
         mesh: Devices to share the work and the memory of "windowed", which a mesh
             implies: clusters are dealt out to all devices of it, blocks of rows go to
-            all, and each compares them with its own. For several hosts call the same
-            on each, after `jax.distributed.initialize`, with a mesh of all devices.
+            all, and each compares them with its own. Devices of several processes may
+            share it: after `jax.distributed.initialize` make the same call in each,
+            with the same problem, whole, and a mesh of jax.devices(); each gets the
+            whole tree. The first shows the bar, and Ctrl-C in one stops all after the
+            same merge. A process that is not called has the others wait for it.
             Of CPU devices one does all the work for full Gaussians that hold roots.
         return_info: Return also how the tree was found.
 
@@ -214,11 +217,13 @@ def agglomerate(
         ValueError: If data, weights or sizes are unfit, naming row, value and remedy;
             if a leaf has no finite cost, naming the smoothing that helps; if the
             engine's memory would not fit, or it or a mesh is asked for inside a
-            transformation; if constraints are unfit, contradict each other, are given
-            inside a transformation or beside an engine that knows none.
+            transformation; if processes that share a mesh are called with different
+            arguments, or one of them has no room; if constraints are unfit, contradict
+            each other, are given inside a transformation or beside an engine that knows
+            none.
         ImportError: If `progress` is asked for without tqdm.
-        TypeError: If `family` or `smoothing` is of no kind known here, or given beside
-            a problem.
+        TypeError: If `family`, `smoothing` or `mesh` is of no kind known here, or one
+            of the first two is given beside a problem.
         Interrupted: By Ctrl-C, a `KeyboardInterrupt` that has the merges made so far.
         ArithmeticError: If a merge cost could not be computed, or the function has a
             kink at the mean of a merge (Proposition 3.8 does not hold there).
@@ -241,6 +246,11 @@ def agglomerate(
     constraints = constraints_of(
         problem.num_points, connectivity, must_link, cannot_link, num_clusters
     )
+    if not (mesh is None or isinstance(mesh, Mesh)):
+        raise TypeError(
+            f"`mesh` must be a jax.sharding.Mesh; got {mesh!r}. Take "
+            'Mesh(jax.devices(), ("clusters",)).'
+        )
     if is_concrete(problem):
         for note in (looks_like_distances(problem), shares_no_column(problem)):
             if note:

@@ -101,7 +101,13 @@ def engine_name(
 
 
 def numbers_needed(
-    engine: str, num_points: int, state: int, pair: int, *, solves: bool = False
+    engine: str,
+    num_points: int,
+    state: int,
+    pair: int,
+    *,
+    solves: bool = False,
+    share: float = 1.0,
 ) -> int:
     """Numbers that an engine, and the replay of its tree, hold at once, about.
 
@@ -111,12 +117,15 @@ def numbers_needed(
         state: Numbers in the state of one cluster.
         pair: Numbers that the cost of one pair works on.
         solves: Whether costs are solved for, see `HostModel`.
+        share: Share of the clusters of "windowed" that is in this memory.
     """
     extra = _HOST_NUMBERS if solves else 0
     if engine == "windowed":
         # The leaves, the pool and two copies of it, each with room for half as many
-        # unions; features, as many numbers, likewise; bounds of a block of rows.
-        return num_points * (11 * state + pair + 512) + extra
+        # unions; features, as many numbers, likewise; bounds of a block of rows. Rows
+        # and leaves are whole in each process, and bounds on each device.
+        dealt = share * num_points * (8 * state + pair)
+        return num_points * (3 * state + 512) + int(dealt) + extra
     # Nodes, settled ones, the parts and unions of merges that costs are replayed on,
     # and one row of pairs at work.
     replayed = num_points * (10 * state + pair) + extra
@@ -142,6 +151,7 @@ def check_memory(
     itemsize: int,
     *,
     solves: bool = False,
+    share: float = 1.0,
 ) -> None:
     """Raise ValueError if an engine would not fit into memory.
 
@@ -152,9 +162,10 @@ def check_memory(
         pair: Numbers that the cost of one pair works on.
         itemsize: Bytes of a number.
         solves: Whether costs are solved for, see `HostModel`.
+        share: Share of the clusters of "windowed" that is in this memory.
     """
     bytes_of = lambda name, m: (
-        numbers_needed(name, m, state, pair, solves=solves) * itemsize
+        numbers_needed(name, m, state, pair, solves=solves, share=share) * itemsize
     )
     available = available_memory()
     fits_in = lambda name, m: bytes_of(name, m) <= _SHARE * available

@@ -46,6 +46,12 @@ from bregjax.hierarchy._host_costs import (
 )
 from bregjax.hierarchy._interrupted import Interrupted, Report, leaving
 from bregjax.hierarchy._kinks import check_kinks, search_model
+from bregjax.hierarchy._processes import (
+    check_same_arguments,
+    failing_together,
+    shows_progress,
+    stopping_together,
+)
 from bregjax.hierarchy._provenance import remember
 from bregjax.hierarchy._searches import drowned, found_children, search_in_parts
 from bregjax.hierarchy._sparse.agglomeration import (
@@ -59,6 +65,7 @@ from bregjax.hierarchy._tree_costs import (
     replay,
     replay_costs,
 )
+from bregjax.hierarchy._windowed.store.placement import Placement
 
 __all__ = [
     "AgglomerationInfo",
@@ -122,12 +129,17 @@ def agglomerate_eagerly(
 
     The merges after those are left out: what is before does not depend on them.
     """
-    begun = beginning(start, problem, constraints.num_clusters)
+    stop_at = constraints.num_clusters
+    check_same_arguments(mesh, problem, start, engine=engine, num_clusters=stop_at)
+    begun = beginning(start, problem, stop_at)
     children = np.zeros((0, 2), np.int32) if begun is None else begun.children
     made, left = len(children), slice(problem.num_points - constraints.stop)
-    bar = progress_shown(problem.num_points - 1, unit="merge", shown=progress)
+    # Processes that each do all the work need not wait for each other.
+    shared = mesh if problem.family.cluster_model().distributes else None
+    shown = progress and shows_progress(mesh)
+    bar = progress_shown(problem.num_points - 1, unit="merge", shown=shown)
     try:
-        with bar as report:
+        with bar as shown, stopping_together(shared, shown) as report:
             more = report and (lambda count: report(made + count))
             children, costs, info = _run(problem, engine, mesh, begun, more)
         tree = tree_of(problem, children[left], costs[left])
@@ -180,15 +192,15 @@ def _run(
     if not problem.family.cluster_model().distributes:
         mesh = None
     with working(problem) as copy:
-        full = padded(copy)
         host = None if mesh is not None else host_of(problem)
         if mesh is None:
             by_numpy, engine = _numpy_host(copy, engine)
             host = by_numpy or host
-        name = _choose(engine, full, host)
+        with failing_together(mesh):
+            name = _choose(engine, padded(copy), host, mesh)
         if host is not None and name != "windowed":
             return _on_host(host, problem, name, begun, report)
-        return _compiled(problem, full, name, begun, report, mesh, host)
+        return _compiled(problem, copy, name, begun, report, mesh, host)
 
 
 def _numpy_host(problem: Problem, engine: str) -> tuple[HostModel | None, str]:
@@ -211,7 +223,7 @@ def _numpy_host(problem: Problem, engine: str) -> tuple[HostModel | None, str]:
 
 def _compiled(
     problem: Problem,
-    full: Problem,
+    copy: Problem,
     name: str,
     begun: Beginning | None,
     report: Report | None,
@@ -221,12 +233,13 @@ def _compiled(
     """Children, costs and info by engines of compiled programs."""
     m = problem.num_points
     if host is None:
-        model, leaves, codes = leaves_and_codes(full)
+        # Rows with padding are many numbers, and nothing needs them afterwards.
+        model, leaves, codes = leaves_and_codes(padded(copy))
         check_leaves(np.asarray(codes)[:m], problem)
     else:
         # What can be solved for outside of programs need not be compiled into them.
-        model = full.family.cluster_model()
-        leaves = host_leaves(host, full, m)
+        model = copy.family.cluster_model()
+        leaves = host_leaves(host, padded(copy), m)
     count, labels = m, equal_rows(problem)
     if begun is not None:
         leaves = _roots(model, host, leaves, m, begun)
@@ -336,16 +349,23 @@ def _engine_for(mesh: Mesh | None, engine: str) -> str:
 
 
 def _choose(
-    engine: str, problem: Problem, host: HostModel | None, *, traced: bool = False
+    engine: str,
+    problem: Problem,
+    host: HostModel | None,
+    mesh: Mesh | None = None,
+    *,
+    traced: bool = False,
 ) -> str:
     screened = problem.family.cluster_model().screened
     m = problem.num_points
     name = engine_name(engine, m, host, screened=screened, traced=traced)
-    check_room(name, problem, host)
+    check_room(name, problem, host, mesh)
     return name
 
 
-def check_room(name: str, problem: Problem, host: HostModel | None) -> None:
+def check_room(
+    name: str, problem: Problem, host: HostModel | None, mesh: Mesh | None = None
+) -> None:
     """Raise ValueError if an engine would not fit into memory."""
     m = problem.num_points
     if host is None:
@@ -358,7 +378,8 @@ def check_room(name: str, problem: Problem, host: HostModel | None) -> None:
         size = sum(leaf.size for leaf in jax.tree.leaves(statistics)) // m
         state, pair = 2 * size + 3, 8 * size
     itemsize = jnp.result_type(float).itemsize
-    check_memory(name, m, state, pair, itemsize, solves=host is not None)
+    share = Placement(mesh).share_of_memory
+    check_memory(name, m, state, pair, itemsize, solves=host is not None, share=share)
 
 
 def ward_scale_of(problem: Problem):

@@ -113,7 +113,7 @@ def bounds(
         in_use = (used + placement.num_devices - 1) // placement.num_devices
         tiles, blocks = (in_use + width - 1) // width, (count + height - 1) // height
         found = jax.lax.fori_loop(0, blocks, block, (by_row, by_column))
-        return jax.tree.map(placement.collect, found)
+        return placement.collect(found)
 
     run = placement.spread(local, shared=2, result="same")
     return run(features, alive, (screen, rows, sizes))
@@ -150,11 +150,22 @@ def _of_pairs(function, owner, by_slot, first, second, placement: Placement):
 
     def local(by_slot, others):
         owner, first, second = others
-        fetch = functools.partial(placement.fetch, by_slot)
-        return function(owner, fetch(first), fetch(second))
+        parts = _pairs(placement, by_slot, first, second)
+        return placement.agreed(function(owner, *parts))
 
     run = placement.spread(local, shared=1, result="same")
     return run(by_slot, (owner, first, second))
+
+
+def _pairs(
+    placement: Placement, by_slot: PyTree, first: Array, second: Array
+) -> tuple[PyTree, PyTree]:
+    """Return what is in the first and in the second slots of pairs."""
+    if placement.mesh is None:
+        return take(by_slot, first), take(by_slot, second)
+    both = placement.fetch(by_slot, jnp.concatenate([first, second]))
+    count = len(first)
+    return take(both, slice(count)), take(both, slice(count, None))
 
 
 @functools.partial(
@@ -177,8 +188,7 @@ def append(
 
     def local(states, features, others):
         model, screen, first, second, slots = others
-        a, b = placement.fetch(states, first), placement.fetch(states, second)
-        union = model.union(a, b)
+        union = model.union(*_pairs(placement, states, first, second))
 
         def write(leaf, new):
             return leaf.at[placement.rows(slots, leaf.shape[0])].set(new, mode="drop")

@@ -9,7 +9,6 @@ import numpy as np
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import ClusterModel, HostModel, Screen
 from bregjax.clusters._host_model import rows_of
-from bregjax.hierarchy._search import take
 from bregjax.hierarchy._windowed.store import kernels
 from bregjax.hierarchy._windowed.store.block import Block
 from bregjax.hierarchy._windowed.store.placement import Placement
@@ -28,10 +27,13 @@ __all__ = ["Store", "runs"]
 #     for a few rows far out; too large, and more costs are computed first.
 # _CHEAP  Pairs of a large batch of costs from which padding takes less time than calls.
 # _PER_BATCH  Pairs of a batch of closer bounds, in pairs of a batch of costs.
+# _SPREAD  Pairs of a batch between processes, where a call takes milliseconds whatever
+#     its size, in pairs of a batch elsewhere.
 _MANY_SLOTS, _MANY_CALLS = 4096, 128
 _MANY_LEFT, _FEW_ROWS = 256, 16
 _CHEAP = 512
 _PER_BATCH = 8
+_SPREAD = 4
 
 
 class Store:
@@ -85,8 +87,7 @@ class Store:
         index = self.placement.dealt(np.minimum(slots, size - 1))
         pair = jnp.zeros(1, jnp.int32), jnp.zeros(1, jnp.int32)
         if host is None:
-            deal = jax.jit(take, out_shardings=self.placement.sharding)
-            self.states = deal(states, index)
+            self.states = self.placement.put(states, index)
             self.dtype = jax.eval_shape(self._costs_of, *pair).dtype
         else:
             self.states = rows_of(states, np.asarray(index))
@@ -218,7 +219,7 @@ class Store:
         """Append the unions of pairs of slots; return the slots of these."""
         low, high = np.minimum(first, second), np.maximum(first, second)
         start = self.used
-        for part, a, b in _batches(low, high, self.shapes.pairs, self.capacity):
+        for part, a, b in self._batches(low, high, self.shapes.pairs):
             slots = _padded(np.arange(start + part.start, start + part.stop), len(a))
             if self.host is not None:
                 self._append_on_host(self.host, a, b, slots)
@@ -297,34 +298,35 @@ class Store:
         """Call a compiled function of pairs of slots, the lower slot first."""
         low, high = np.minimum(first, second), np.maximum(first, second)
         out = np.empty(len(low))
-        for part, a, b in _batches(low, high, batch, self.capacity):
+        for part, a, b in self._batches(low, high, batch):
             values = np.asarray(function(a, b))
             out[part] = values[: part.stop - part.start]
         return out
+
+    def _batches(self, low: np.ndarray, high: np.ndarray, large: int):
+        """Yield slices of pairs, and the pairs, padded to one of two sizes.
+
+        Of few slots one size between these: compiling for another would take longer
+        than what is padded.
+        """
+        small = max(large // 16, 16)
+        few = 2 * small if large >= _CHEAP else large // 2
+        if self.placement.spans_processes:
+            large, small, few = _SPREAD * large, large, large
+        elif self.capacity <= _MANY_SLOTS:
+            large = small = max(large // 4, 16)
+        start = 0
+        while start < len(low):
+            left = len(low) - start
+            size = large if left > few else small
+            part = slice(start, start + min(size, left))
+            yield part, _padded(low[part], size), _padded(high[part], size)
+            start = part.stop
 
 
 def runs(values: np.ndarray, size: int) -> Iterator[np.ndarray]:
     """Yield runs of at most `size` values, in order."""
     return (values[start : start + size] for start in range(0, len(values), size))
-
-
-def _batches(low: np.ndarray, high: np.ndarray, large: int, capacity: int):
-    """Yield slices of pairs, and the pairs, padded to one of two sizes.
-
-    Of few slots one size between these: compiling for another would take longer than
-    what is padded.
-    """
-    small = max(large // 16, 16)
-    few = 2 * small if large >= _CHEAP else large // 2
-    if capacity <= _MANY_SLOTS:
-        large = small = max(large // 4, 16)
-    start = 0
-    while start < len(low):
-        left = len(low) - start
-        size = large if left > few else small
-        part = slice(start, start + min(size, left))
-        yield part, _padded(low[part], size), _padded(high[part], size)
-        start = part.stop
 
 
 def _padded(index: np.ndarray, size: int) -> np.ndarray:
