@@ -70,18 +70,22 @@ def _cold(cell: str) -> Iterator[Target]:
 
 TARGETS = (
     _faster("ward-blobs-300x10", 0.1, "scipy ward"),
+    _faster("ward-blobs-2000x32", 1, "scipy ward"),
+    _faster("ward-uniform-10000x2", 2, "fastcluster vector"),
     _faster("ward-blobs-10000x32", 3, "fastcluster matrix", "fastcluster vector"),
-    _faster("ward-blobs-20000x32", 5, "fastcluster matrix", "fastcluster vector"),
+    _faster("ward-blobs-20000x32", 6, "fastcluster matrix", "fastcluster vector"),
+    _faster("ward-blobs-100000x32", 1, "genieclust"),
     Target("ward-blobs-100000x32", "s", seconds_of, 180),
     Target("ward-blobs-100000x32", "peak MiB", _field("peak_mib"), 2048),
-    *(
-        _faster(cell, bound, tool)
-        for cell in ("poisson-counts-10000x32", "diagonal_gaussian-blobs-10000x32")
-        for bound, tool in ((1, "scipy centroid"), (20, "numpy loop"))
-    ),
+    _faster("poisson-counts-2000x32", 3, "numpy loop"),
+    _faster("poisson-counts-10000x32", 2, "scipy centroid"),
+    _faster("poisson-counts-10000x32", 10, "numpy loop"),
+    _faster("diagonal_gaussian-blobs-10000x32", 2, "scipy centroid"),
+    _faster("diagonal_gaussian-blobs-10000x32", 20, "numpy loop"),
     _faster("gaussian-blobs-2000x20", 3, "mclust VVV"),
-    _faster("gaussian-blobs-5000x20", 3, "mclust VVV"),
-    Target("gaussian-mnist35-1984x49", "s", seconds_of, 20),
+    _faster("gaussian-blobs-5000x20", 4, "mclust VVV"),
+    _faster("gaussian-mnist35-1984x49", 1, "mclust VVV"),
+    Target("gaussian-mnist35-1984x49", "s", seconds_of, 8),
     *_cold("ward-blobs-2000x32"),
     *(target for cell in _SEPARABLE for target in _cold(cell)),
 )

@@ -146,7 +146,7 @@ class _Run:
         self.info = WindowedInfo()
         self.clusters = Neighbours.of(store)
         self._reducible = store.model.reducible
-        self._pace = Pace(reducible=self._reducible)
+        self._pace = Pace(reducible=self._reducible, expensive=store.has_closer)
         self._caching = True
         self._node = np.arange(store.capacity)
         self._num_points = num_points

@@ -54,6 +54,7 @@ class Store:
         size: Number of states that the store was made for.
         shapes: Sizes of blocks.
         placement: On which device each slot lies.
+        has_closer: Whether pairs have closer bounds than blocks.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class Store:
             self.states = rows_of(states, np.asarray(index))
             self.dtype = jnp.zeros(()).dtype
         self.features = self._features(self.screen_dtype)
-        self._has_closer = jax.eval_shape(self._bounds_of, *pair) is not None
+        self.has_closer = jax.eval_shape(self._bounds_of, *pair) is not None
 
     @property
     def capacity(self) -> int:
@@ -192,7 +193,7 @@ class Store:
 
         Where a screen has no closer bounds: the costs.
         """
-        if not self._has_closer:
+        if not self.has_closer:
             return self._costs(first, second)
         pairs = _PER_BATCH * self.shapes.pairs
         low = self._map(self._bounds_of, first, second, pairs)
@@ -203,7 +204,7 @@ class Store:
         self, first: np.ndarray, second: np.ndarray, low: np.ndarray
     ) -> np.ndarray:
         """Return the costs of pairs for which `lower` gave `low`."""
-        if not self._has_closer:
+        if not self.has_closer:
             return low
         return self._costs(first, second)
 
@@ -298,9 +299,11 @@ class Store:
         """Call a compiled function of pairs of slots, the lower slot first."""
         low, high = np.minimum(first, second), np.maximum(first, second)
         out = np.empty(len(low))
-        for part, a, b in self._batches(low, high, batch):
-            values = np.asarray(function(a, b))
-            out[part] = values[: part.stop - part.start]
+        # All are called before any is read: they run side by side.
+        batches = self._batches(low, high, batch)
+        called = [(part, function(a, b)) for part, a, b in batches]
+        for part, values in called:
+            out[part] = np.asarray(values)[: part.stop - part.start]
         return out
 
     def _batches(self, low: np.ndarray, high: np.ndarray, large: int):

@@ -48,6 +48,10 @@ _BY_HOST, _WORTH = 64, 64
 # Rows searched in vain, by which the clusters that are left go to the matrix engine: so
 # many a cluster, of these at least so many, and a share of all other searches.
 _IN_VAIN, _AT_LEAST, _OF_OTHERS = 0.55, 1000, 0.25
+# By how much more where costs have closer bounds, as logarithms of all columns do, and a
+# matrix of costs is expensive: 2,000 rows of 32 counts take 1.2 seconds of processors by
+# windows, of which five fail, and 3.1 with a matrix after the first three failures.
+_PATIENCE = 2
 # What one merge from the host counts as, in pairs; and a row of bounds in full
 # precision, in rows of bounds in half.
 _PAIRS_BY_HOST, _BY_DIGITS = 2**16, 3
@@ -62,8 +66,14 @@ class Pace:
             these is compiled.
     """
 
-    def __init__(self, *, reducible: bool) -> None:
-        """Begin with a large window; a larger one if costs are reducible."""
+    def __init__(self, *, reducible: bool, expensive: bool = False) -> None:
+        """Begin with a large window; a larger one if costs are reducible.
+
+        Args:
+            reducible: Whether costs are.
+            expensive: Whether they have closer bounds, which take less time.
+        """
+        self._patience = _PATIENCE if expensive else 1
         self._shares = _REDUCIBLE_SHARES if reducible else _SHARES
         self.share = self._shares[0]
         self.inverting = False
@@ -142,7 +152,8 @@ class Pace:
             searches: Rows searched so far, in vain or not.
         """
         others = max(searches - self._in_vain, 0)
-        return self._in_vain > _IN_VAIN * max(left, _AT_LEAST) + _OF_OTHERS * others
+        allowed = _IN_VAIN * max(left, _AT_LEAST) + _OF_OTHERS * others
+        return self._in_vain > self._patience * allowed
 
     @staticmethod
     def is_often(num_singly: int) -> bool:
