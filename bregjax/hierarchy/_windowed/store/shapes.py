@@ -10,9 +10,9 @@ from bregjax.clusters import ClusterModel, Screen
 
 __all__ = ["Shapes"]
 
-# Numbers that one tile of bounds works on, and one batch of costs; and columns of a tile
-# at most, whose shares of weight stay in cache while columns of data are gone through:
-# of 1,024 the bounds of diagonal Gaussians take half as long again.
+# Numbers that one tile of bounds works on, and one batch of costs; and columns of a
+# tile at most, whose shares of weight stay in cache while columns of data are gone
+# through: of 1,024 the bounds of diagonal Gaussians take half as long again.
 _TILE_ENTRIES = 2**20
 _PAIR_ENTRIES = 2**17
 _COLUMNS = 256

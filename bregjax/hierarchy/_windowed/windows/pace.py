@@ -48,9 +48,9 @@ _BY_HOST, _WORTH = 64, 64
 # Rows searched in vain, by which the clusters that are left go to the matrix engine: so
 # many a cluster, of these at least so many, and a share of all other searches.
 _IN_VAIN, _AT_LEAST, _OF_OTHERS = 0.55, 1000, 0.25
-# By how much more where costs have closer bounds, as logarithms of all columns do, and a
-# matrix of costs is expensive: 2,000 rows of 32 counts take 1.2 seconds of processors by
-# windows, of which five fail, and 3.1 with a matrix after the first three failures.
+# By how much more where costs have closer bounds, as logarithms of all columns do, and
+# a matrix of costs is expensive: 2,000 rows of 32 counts take 1.2 seconds of processor
+# time by windows, of which five fail, and 3.1 with a matrix after the first three.
 _PATIENCE = 2
 # What one merge from the host counts as, in pairs; and a row of bounds in full
 # precision, in rows of bounds in half.
