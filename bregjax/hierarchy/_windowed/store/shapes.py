@@ -3,6 +3,7 @@
 import dataclasses
 from dataclasses import dataclass
 
+import jax
 import numpy as np
 
 from bregjax._typing import PyTree
@@ -17,8 +18,10 @@ _TILE_ENTRIES = 2**20
 _PAIR_ENTRIES = 2**17
 _COLUMNS = 256
 # How many of its nearest a cluster keeps: with more, fewer clusters search again, and
-# more costs are computed. Fewer where costs are expensive.
-_NEAR, _FEW_NEAR = 4, 2
+# more costs are computed. Fewer where costs are expensive; more where there are so many
+# clusters that a search takes longer than the costs of a list.
+_NEAR, _FEW_NEAR, _MORE_NEAR = 4, 2, 8
+_MANY = 2**13
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,8 @@ class Shapes:
         rows = _power_of_two((tile / 16) ** 0.5, 1, 64)
         pairs = _power_of_two(_PAIR_ENTRIES / model.pair_size(leaves), 64, 2048)
         group = min(screen.group, rows)
-        near = _FEW_NEAR if screen.group == 1 else _NEAR
+        near = _MORE_NEAR if jax.tree.leaves(leaves)[0].shape[0] > _MANY else _NEAR
+        near = _FEW_NEAR if screen.group == 1 else near
         return cls(rows, min(_COLUMNS, tile // rows), group, 4 * rows, pairs, near)
 
     def for_few_rows(self) -> "Shapes":
