@@ -39,8 +39,6 @@ __all__ = ["MutualInfo", "mutual"]
 # How many of the nearest a list has; and one while there are few clusters, of which all
 # are compared in no time.
 _NEAR, _FEW = 4, 512
-# Bounds of unions, less their rounding.
-_LESS = 1 - 2**-48
 
 
 @dataclass
@@ -114,9 +112,9 @@ class _Run:
         self._near = Neighbourhoods.unknown(self.left, _NEAR)
         self._node = np.arange(self.left)
         self._least = 0.0
-        # Of each round: pairs of nodes, and costs.
-        self._pairs: list[np.ndarray] = []
-        self._costs: list[np.ndarray] = []
+        # Of each round: pairs of nodes, and costs. In one list, so that Ctrl-C finds both
+        # or neither.
+        self._merges: list[tuple[np.ndarray, np.ndarray]] = []
         self._report = report
 
     def merge_equals(self, labels: np.ndarray) -> None:
@@ -166,7 +164,7 @@ class _Run:
         least = best.copy()
         np.minimum.at(least, other, best[row])
         both = least[row] == least[other]
-        both &= best[row] == least[row]
+        both &= (best[row] == least[row]) & (best[row] < np.inf)
         low = np.minimum(row, other)[both]
         high = np.maximum(row, other)[both]
         low, high = np.divmod(np.unique(low * self.left + high), self.left)
@@ -188,6 +186,8 @@ class _Run:
         near, points = self._near, self._points
         weight = points.weight[first], points.weight[second]
         bound = _bound_of_unions(weight, near.bound[first], near.bound[second], cost)
+        # Less the rounding of costs.
+        bound *= 1 - 2**-50 * (points.mean.shape[1] + 8)
         to = np.arange(self.left)
         to[second] = first
         changed = np.zeros(self.left, bool)
@@ -231,8 +231,8 @@ class _Run:
 
     def _record(self, first: np.ndarray, second: np.ndarray, cost: np.ndarray) -> None:
         """Record merges, the unions in the first slots."""
-        self._pairs.append(np.stack([self._node[first], self._node[second]], axis=1))
-        self._costs.append(cost)
+        pairs = np.stack([self._node[first], self._node[second]], axis=1)
+        self._merges.append((pairs, cost))
         made = self._num_points - self.left
         self._node[first] = self._num_points + made + np.arange(len(first))
         if self._report is not None:
@@ -254,10 +254,11 @@ class _Run:
         By rounding a union can cost less than a part: it comes after the part then.
         """
         m = self._num_points
-        pairs = np.concatenate([np.zeros((0, 2), np.int64), *self._pairs])
+        none = np.zeros((0, 2), np.int64)
+        pairs = np.concatenate([none, *(pairs for pairs, _ in self._merges)])
         height = np.zeros(m + len(pairs))
         stop = m
-        for part, cost in zip(self._pairs, self._costs, strict=False):
+        for part, cost in self._merges:
             start, stop = stop, stop + len(part)
             height[start:stop] = np.maximum(cost, np.max(height[part], axis=1))
         order = np.argsort(height[m:], kind="stable")
@@ -281,8 +282,10 @@ def _bound_of_unions(
     """Bound the costs of unions with all that are on neither part's list."""
     w_i, w_j = weight
     share = w_i / (w_i + w_j)
-    average = share * b_i + (1 - share) * b_j
-    return _LESS * np.minimum(average, b_i + b_j - cost)
+    # 0 · ∞ where a list has all others: NaN, which has the union searched.
+    with np.errstate(invalid="ignore"):
+        average = share * b_i + (1 - share) * b_j
+        return np.minimum(average, b_i + b_j - cost)
 
 
 def _shortened(near: Neighbourhoods, count: int) -> Neighbourhoods:

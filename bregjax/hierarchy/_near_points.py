@@ -93,12 +93,17 @@ class NearPoints:
 
     def __init__(self, mean: np.ndarray, weight: np.ndarray) -> None:
         """Take points `[m, n]` and their weights `[m]`."""
-        self.mean, self.weight = mean.astype(float), weight.astype(float)
+        # In units, powers of two, in which neither squares nor weights overflow.
+        huge = np.max(np.abs(mean), initial=0.0) > 1e150
+        self.mean = np.ldexp(mean.astype(float), -64 if huge else 0)
+        self.weight = np.ldexp(weight.astype(float), -np.frexp(np.max(weight))[1])
+        mean = self.mean
         # Products are of points less their median, which few points far away do not
         # move, so that squares cancel no more than they must; and scaled.
         self._center = np.median(mean, axis=0)
+        # The square of the scale must be a number that is not 0.
         spread = np.max(np.abs(mean - self._center[None]), initial=0.0)
-        self._scale = spread if spread > 0 else 1.0
+        self._scale = float(np.clip(spread, 1e-150, 1e150))
         self._float32_serves = True
         self._threads = min(os.cpu_count() or 1, _MOST_THREADS)
 
@@ -112,14 +117,16 @@ class NearPoints:
             part = slice(start, start + _PAIRS)
             gap = self.mean[first[part]] - self.mean[second[part]]
             square[part] = np.einsum("ij,ij->i", gap, gap)
-        return square / (1 / self.weight[first] + 1 / self.weight[second])
+        return square / (lightness(self.weight[first]) + lightness(self.weight[second]))
 
     def unite(self, first: np.ndarray, second: np.ndarray) -> None:
         """Put the unions of pairs of slots into the first of each."""
         a, b = self.weight[first], self.weight[second]
-        share = (b / (a + b))[:, None]
-        gap = self.mean[second] - self.mean[first]
-        self.mean[first] += share * gap
+        # From the heavier part, which a light one far away hardly moves.
+        heavy, light = np.where(a >= b, (first, second), (second, first))
+        share = np.minimum(a, b) / (a + b)
+        gap = self.mean[light] - self.mean[heavy]
+        self.mean[first] = self.mean[heavy] + share[:, None] * gap
         self.weight[first] = a + b
 
     def keep(self, slots: np.ndarray) -> None:
@@ -208,7 +215,7 @@ class _Panels:
         place: Where each point is, in the flat order of `slots`, `[m]`.
         tall: Rows of one product.
         count: How many of the nearest are wanted.
-        less: What is left of norms after rounding.
+        tie: What is lost of a bound by rounding, as a share, where norms do not cancel.
     """
 
     points: np.ndarray
@@ -219,7 +226,7 @@ class _Panels:
     place: np.ndarray
     tall: int
     count: int
-    less: float
+    tie: float
 
     @classmethod
     def of(
@@ -230,7 +237,7 @@ class _Panels:
         dtype: type[np.floating],
     ) -> "_Panels":
         """Return the panels of points, for so many of the nearest."""
-        (m, n), eps = mean.shape, float(np.finfo(dtype).eps)
+        m, n = mean.shape
         wide = int(np.clip(_PRODUCT // (_TALL[0] * (n + 2)), *_WIDE))
         wide = 2 ** int(np.log2(wide))
         tall = int(np.clip(_PRODUCT // (wide * (n + 2)), *_TALL))
@@ -240,7 +247,7 @@ class _Panels:
         across = -(-panels // members)
         size = across * members * wide
         light = np.zeros(size)
-        light[:m] = 1 / weight
+        light[:m] = lightness(weight)
         order = np.full(size, -1)
         order[:m] = np.argsort(light[:m], kind="stable")
         arranged = lambda values: np.ascontiguousarray(
@@ -251,10 +258,9 @@ class _Panels:
         flat = slots.ravel()
         real = np.flatnonzero(flat >= 0)
         place[flat[real]] = real
-        less = 1 - 2 * (n + 8) * eps
         right = np.zeros((size, n + 2), dtype)
         right[:m, :n] = mean[order[:m]]
-        right[:m, n] = less * np.einsum("ij,ij->i", mean, mean)[order[:m]]
+        right[:m, n] = _less_norms(mean[order[:m]], dtype)
         right[m:, n] = np.inf
         right[:, n + 1] = 1
         light[:m] = light[order[:m]]
@@ -268,7 +274,7 @@ class _Panels:
             place=place,
             tall=tall,
             count=count,
-            less=less,
+            tie=4 * (n + 8) * float(np.finfo(dtype).eps),
         )
 
     def parts(self, size: int) -> Iterator[slice]:
@@ -299,11 +305,10 @@ class _Panels:
             return at, *self._first(square[:, :, 0], light)
         low = np.min(square, axis=2).swapaxes(1, 2).reshape(-1, across * wide)
         low = np.maximum(low[: len(rows)], 0) / (light[:, None] + self.lightest[None])
-        tie = 2 * (1 - self.less)
         bound = _least(low, self.count) if limit is None else limit * (1 + 2**-49)
         if limit is None and not coarse:
             # What float64 cannot tell apart ties.
-            bound = bound * (1 + tie)
+            bound = bound * (1 + self.tie)
         within = low <= bound[:, None]
         if limit is None:
             # Bounds of 0 say nothing, and there may be very many.
@@ -322,12 +327,12 @@ class _Panels:
                 return row, slot, above
             many = np.bincount(row, minlength=len(rows)) > _MANY
             return row[~many[row]], slot[~many[row]], np.where(many, -np.inf, above)
-        step = np.floor(near / (tie * bound[row]))
+        step = np.floor(near / bound[row] / self.tie)
         order = np.lexsort((_mix(rows[row], slot), step, row))
         near, row, slot = near[order], row[order], slot[order]
         kept = _ranks(row) < self.count
-        if coarse:
-            np.minimum.at(bound, row[~kept], near[~kept])
+        rest = near[~kept] if coarse else near[~kept] * (1 + self.tie)
+        np.minimum.at(bound, row[~kept], rest)
         return row[kept], slot[kept], bound.astype(float)
 
     def _first(
@@ -344,7 +349,8 @@ class _Panels:
         # What all are divided by alike can wait.
         alike = np.min(self.light[self.slots >= 0]) == np.max(self.light)
         if not alike:
-            square /= rows.reshape(-1, 1, self.tall, 1) + self.light[None]
+            # By float64: weights may be beyond what float32 has.
+            square = square / (rows.reshape(-1, 1, self.tall, 1) + self.light[None])
         least = np.min(square, axis=3).swapaxes(1, 2).reshape(len(rows), -1)
         at = np.arange(len(light))
         least = least[: len(light)]
@@ -362,9 +368,17 @@ class _Panels:
         left = np.zeros((blocks * self.tall, self.right.shape[2]), self.right.dtype)
         left[: len(mean), :-2] = -2 * mean
         left[:, -2] = 1
-        left[: len(mean), -1] = self.less * np.einsum("ij,ij->i", mean, mean)
+        left[: len(mean), -1] = _less_norms(mean, self.right.dtype)
         left = left.reshape(blocks, 1, 1, self.tall, -1)
         return np.matmul(left, self.right[None])
+
+
+def _less_norms(mean: np.ndarray, dtype: np.dtype | type) -> np.ndarray:
+    """Return squared norms, less all that products with them may gain by rounding."""
+    number, n = np.finfo(dtype), mean.shape[1]
+    relative, absolute = 2 * float(number.eps), 4 * float(number.tiny)
+    norm = np.einsum("ij,ij->i", mean, mean)
+    return norm - (n + 8) * (relative * norm + absolute)
 
 
 def _least(low: np.ndarray, count: int) -> np.ndarray:
@@ -372,6 +386,11 @@ def _least(low: np.ndarray, count: int) -> np.ndarray:
     if low.shape[1] <= count:
         return np.full(len(low), np.inf, low.dtype)
     return np.partition(low, count, axis=1)[:, count]
+
+
+def lightness(weight: np.ndarray) -> np.ndarray:
+    """Return 1 / w; of weights that are next to none, a great number."""
+    return 1 / np.maximum(weight, 1e-300)
 
 
 def _mix(rows: np.ndarray, slots: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from bregjax._evaluation import (
     build_leaves,
     check_costs,
     check_leaves,
+    equal_points,
     equal_rows,
     padded,
     padded_size,
@@ -325,7 +326,10 @@ def _on_host(
         states, labels = rows_of(nodes, begun.roots), np.arange(len(begun.roots))
     nodes = by_bounds = by_rounds = None
     if name == "mutual":
-        children, by_rounds = mutual(*host.points(states), labels, report)
+        mean, weight = host.points(states)
+        # Also of different weights, and roots: else these are compared one by one.
+        labels = equal_points(mean, np.ones(len(mean)))
+        children, by_rounds = mutual(mean, weight, labels, report)
     elif name == "recompute":
         children, nodes = exhaustive(host, states, report)
     else:
