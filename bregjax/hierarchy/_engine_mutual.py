@@ -32,7 +32,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bregjax.hierarchy._interrupted import Interrupted, Report
-from bregjax.hierarchy._near_points import NearPoints, Neighbourhoods
+from bregjax.hierarchy._near_points import NearPoints
+from bregjax.hierarchy._neighbourhoods import Neighbourhoods
 
 __all__ = ["MutualInfo", "mutual"]
 
@@ -112,8 +113,8 @@ class _Run:
         self._near = Neighbourhoods.unknown(self.left, _NEAR)
         self._node = np.arange(self.left)
         self._least = 0.0
-        # Of each round: pairs of nodes, and costs. In one list, so that Ctrl-C finds both
-        # or neither.
+        # Of each round: pairs of nodes, and costs. In one list, of which Ctrl-C finds
+        # both or neither.
         self._merges: list[tuple[np.ndarray, np.ndarray]] = []
         self._report = report
 
@@ -139,9 +140,7 @@ class _Run:
     def round(self) -> None:
         """Merge all pairs, each the other's nearest."""
         count = _NEAR if self.left > _FEW else 1
-        if count < self._near.cost.shape[1]:
-            self._near = _shortened(self._near, count)
-        near = self._near
+        near = self._near = self._near.shortened(count)
         rows = near.unsettled()
         if len(rows):
             near.put(rows, self._points.nearest(rows, count))
@@ -223,11 +222,7 @@ class _Run:
         row, place = np.nonzero(real)
         cost[:] = np.inf
         cost[row, place] = self._points.costs(first[row], slot[row, place])
-        order = np.argsort(cost, axis=1, kind="stable")[:, : count + 1]
-        cost = np.take_along_axis(cost, order, axis=1)
-        slot = np.maximum(np.take_along_axis(slot, order, axis=1), 0)
-        bound = np.minimum(bound, cost[:, count])
-        return Neighbourhoods(slot[:, :count], cost[:, :count], bound)
+        return Neighbourhoods(np.maximum(slot, 0), cost, bound).shortened(count)
 
     def _record(self, first: np.ndarray, second: np.ndarray, cost: np.ndarray) -> None:
         """Record merges, the unions in the first slots."""
@@ -286,12 +281,3 @@ def _bound_of_unions(
     with np.errstate(invalid="ignore"):
         average = share * b_i + (1 - share) * b_j
         return np.minimum(average, b_i + b_j - cost)
-
-
-def _shortened(near: Neighbourhoods, count: int) -> Neighbourhoods:
-    """Keep fewer of the nearest; the least cost of the others is a bound, too."""
-    order = np.argsort(near.cost, axis=1, kind="stable")[:, : count + 1]
-    cost = np.take_along_axis(near.cost, order, axis=1)
-    index = np.take_along_axis(near.index, order, axis=1)
-    bound = np.minimum(near.bound, cost[:, count])
-    return Neighbourhoods(index[:, :count], cost[:, :count], bound)

@@ -212,8 +212,8 @@ def _numpy_host(problem: Problem, engine: str) -> tuple[HostModel | None, str]:
             return found, "mutual"
         if engine == "mutual":
             raise ValueError(
-                '`engine` must not be "mutual" but for costs like Ward\'s, by family '
-                f'"ward", on a CPU; got {problem.family}. Take "auto".'
+                f'`engine` must not be "mutual" under {problem.family}, or on a GPU: '
+                'its rounds are right on a CPU, under family "ward". Take "auto".'
             )
         found = rough_host(problem)
         if found is not None:
