@@ -23,6 +23,7 @@ ENGINES = [
     (POINTS, "gaussian", "numpy"),
     (COUNTS, "poisson", "windowed"),
     (POINTS, "ward", "windowed"),
+    (POINTS, "ward", "mutual"),
     (SPARSE, "poisson", "sparse"),
     pytest.param(COUNTS, "poisson", "recompute", marks=pytest.mark.slow),
 ]
@@ -120,6 +121,7 @@ def test_constraints(monkeypatch, constraints):
 
 LATE: list[tuple[str, str, Any, dict[str, Any]]] = [
     ("_runs.settled_costs", "poisson", COUNTS, {"engine": "numpy"}),
+    ("_runs.settled_costs", "ward", POINTS, {"engine": "mutual"}),
     ("_searches._costs", "poisson", COUNTS, {"engine": "matrix"}),
     ("_sparse.agglomeration.sparse_costs_along", "poisson", SPARSE, {}),
     ("_runs.check_kinks", "poisson", COUNTS, {"engine": "numpy"}),
