@@ -225,11 +225,13 @@ def test_equal_rows_of_any_weight_come_first():
     weights = rng.uniform(1, 2, size=len(x))
     problem = bj.Problem(x, family="ward", weights=weights)
     tree, info = bj.agglomerate(problem, return_info=True)
+    assert info.mutual is not None
     assert info.mutual.duplicates == 203
     assert np.all(tree.merge_costs[:203] == 0)
     assert np.all(tree.merge_costs[203:] > 0)
     start = bj.Dendrogram(np.array([[0, 1], [2, 210]]), np.zeros(2), weights)
     tree, info = bj.agglomerate(problem, start=start, return_info=True)
+    assert info.mutual is not None
     assert info.mutual.duplicates == 201
     assert bj.certify(problem, tree).holds()
 

@@ -13,8 +13,8 @@ computed. A union takes over the lists of its parts: with b_i and b_j their boun
              ≥ min((w_i b_i + w_j b_j) / w_ij, b_i + b_j − Δ(i, j))
 
 as the first line is an average, of weights w_ij and w_k, of the two numbers below with
-Δ in place of b. All pairs are searched only where the least cost on a list is above the
-bound, which is about as often as clusters double.
+Δ in place of b. A cluster is compared with all others only where nothing on its list
+costs as little as the bound: about each time that clusters have doubled in size.
 
 Example: 0, 1, 3, 7 on a line, lists of one (costs w_a w_b / (w_a + w_b) (a − b)²): 0
 has 1 at 0.5, others from 4.5; 1 has 0 at 0.5, others from 2; 3 has 1 at 2, others from
@@ -37,8 +37,8 @@ from bregjax.hierarchy._neighbourhoods import Neighbourhoods
 
 __all__ = ["MutualInfo", "mutual"]
 
-# How many of the nearest a list has; and one while there are few clusters, of which all
-# are compared in no time.
+# How many of the nearest a list has: one where clusters are so few that comparing all
+# takes no time.
 _NEAR, _FEW = 4, 512
 
 
@@ -49,7 +49,7 @@ class MutualInfo:
     Attributes:
         duplicates: Merges of equal points, made before all others.
         rounds: Rounds of simultaneous merges.
-        searches: Clusters compared with all others.
+        searches: How often a cluster was compared with all others.
 
     Examples:
         >>> import bregjax as bj
@@ -159,7 +159,8 @@ class _Run:
         self._least = float(np.min(best))
         row, place = np.nonzero(near.cost == best[:, None])
         other = near.index[row, place]
-        # Of ties some are not listed, and what ties can differ in the last digits.
+        # A cluster need not list all of its nearest that tie: it learns from the lists
+        # of others whether one is nearer, if by a last digit.
         least = best.copy()
         np.minimum.at(least, other, best[row])
         both = least[row] == least[other]

@@ -54,9 +54,6 @@ class NearPoints:
         self._float32_serves = True
         self._threads = min(os.cpu_count() or 1, _MOST_THREADS)
 
-    def __len__(self) -> int:
-        return len(self.weight)
-
     def costs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Return the costs of pairs of slots, `[p]`, the same in either order."""
         square = np.empty(len(first))

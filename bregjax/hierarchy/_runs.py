@@ -325,8 +325,9 @@ def _on_host(
         nodes = _settled(host, leaves, begun.children)
         states, labels = rows_of(nodes, begun.roots), np.arange(len(begun.roots))
     nodes = by_bounds = by_rounds = None
-    if name == "mutual":
-        mean, weight = host.points(states)
+    points = host.points(states) if name == "mutual" else None
+    if points is not None:
+        mean, weight = points
         # Also of different weights, and roots: else these are compared one by one.
         labels = equal_points(mean, np.ones(len(mean)))
         children, by_rounds = mutual(mean, weight, labels, report)
