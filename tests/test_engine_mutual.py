@@ -291,6 +291,17 @@ def test_the_same_tree_by_functions_like_wards(family):
     np.testing.assert_array_equal(tree.children, ward.children)
 
 
+def test_other_costs_that_are_said_to_be_reducible(monkeypatch):
+    """A model from outside may say so, and its costs need not be Ward's."""
+    problem = bj.Problem(HARD["normal"], family="diagonal_gaussian")
+    expected = bj.agglomerate(problem)
+    kind = type(problem.family.cluster_model())
+    monkeypatch.setattr(kind, "reducible", property(lambda _: True))
+    tree, info = bj.agglomerate(problem, return_info=True)
+    assert info.engine != "mutual"
+    np.testing.assert_array_equal(tree.children, expected.children)
+
+
 X = HARD["normal"][:8]
 MESH = jax.sharding.Mesh(jax.devices()[:1], ("clusters",))
 ERRORS: list[tuple[Any, dict[str, Any], str]] = [

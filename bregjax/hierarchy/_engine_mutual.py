@@ -89,7 +89,8 @@ def mutual(
         Children `[m − 1, 2]`, int32, and what was done.
 
     Raises:
-        Interrupted: By Ctrl-C.
+        Interrupted: By Ctrl-C, with the merges that come before all that were not made.
+            Early on these are few, for rounds make dear merges before cheap ones.
     """
     run = _Run(mean, weight, report)
     try:
