@@ -37,6 +37,7 @@ __all__ = [
     "build_leaves",
     "check_costs",
     "check_leaves",
+    "equal_points",
     "equal_rows",
     "evaluate",
     "leaf_codes",
@@ -210,15 +211,19 @@ def smoothed_statistics(problem: Problem) -> tuple[PyTree, Array]:
 
 
 def equal_rows(problem: Problem) -> np.ndarray:
-    """Numbers of rows, equal only where rows and weights are, `[m]`.
+    """Numbers of rows, equal only where rows and weights are, `[m]`."""
+    if isinstance(problem.x, SparseRows):
+        return equal_sparse_rows(problem.x, np.asarray(problem.weights, float))
+    rows = np.asarray(problem.x, float).reshape(problem.num_points, -1)
+    return equal_points(rows, np.asarray(problem.weights, float))
+
+
+def equal_points(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Numbers of rows `[m, n]`, equal only where rows and weights are, `[m]`.
 
     By a hash of the bits, then compared with the first row of that hash.
     """
-    if isinstance(problem.x, SparseRows):
-        return equal_sparse_rows(problem.x, np.asarray(problem.weights, float))
-    m = problem.num_points
-    rows = np.asarray(problem.x, float).reshape(m, -1)
-    weights = np.asarray(problem.weights, float)
+    m = len(rows)
     factors = np.random.default_rng(0).integers(0, 2**63, rows.shape[1] + 1, np.uint64)
 
     def bits_of(part: np.ndarray) -> np.ndarray:

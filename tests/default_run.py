@@ -381,7 +381,11 @@ DEFAULT = {
         "test_costs_are_off_by_no_more_than_they_say": ("groups-*", "units-*"),
     },
     "test_interrupted.py": {
-        "test_what_is_left_goes_on_to_the_same_tree": ("*-numpy", "x1-*-windowed"),
+        "test_what_is_left_goes_on_to_the_same_tree": (
+            "*-numpy",
+            "*-mutual",
+            "x1-*-windowed",
+        ),
     },
     "test_narrow_bandwidths.py": {
         "test_tuning_from_far_below": (),

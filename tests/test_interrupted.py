@@ -23,6 +23,7 @@ ENGINES = [
     (POINTS, "gaussian", "numpy"),
     (COUNTS, "poisson", "windowed"),
     (POINTS, "ward", "windowed"),
+    (POINTS, "ward", "mutual"),
     (SPARSE, "poisson", "sparse"),
     pytest.param(COUNTS, "poisson", "recompute", marks=pytest.mark.slow),
 ]
@@ -54,7 +55,9 @@ def test_what_is_left_goes_on_to_the_same_tree(stopped, x, family, engine):
     whole = bj.agglomerate(problem, engine=engine)
     stop = stopped(problem, 20, engine=engine)
     forest = stop.tree
-    assert 20 <= forest.num_merges < 59
+    # Its rounds make merges before others that come first.
+    least = 1 if engine == "mutual" else 20
+    assert least <= forest.num_merges < 59
     np.testing.assert_array_equal(forest.children, whole.children[: forest.num_merges])
     np.testing.assert_allclose(
         forest.merge_costs, whole.merge_costs[: forest.num_merges], rtol=1e-6
@@ -120,6 +123,7 @@ def test_constraints(monkeypatch, constraints):
 
 LATE: list[tuple[str, str, Any, dict[str, Any]]] = [
     ("_runs.settled_costs", "poisson", COUNTS, {"engine": "numpy"}),
+    ("_runs.settled_costs", "ward", POINTS, {"engine": "mutual"}),
     ("_searches._costs", "poisson", COUNTS, {"engine": "matrix"}),
     ("_sparse.agglomeration.sparse_costs_along", "poisson", SPARSE, {}),
     ("_runs.check_kinks", "poisson", COUNTS, {"engine": "numpy"}),

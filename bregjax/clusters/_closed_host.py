@@ -9,7 +9,7 @@ from typing_extensions import override
 from bregjax._programs import Program, compile_nanoseconds, program
 from bregjax._typing import Array, PyTree
 from bregjax.clusters._base import ClusterModel
-from bregjax.clusters._bregman_model import MeanState
+from bregjax.clusters._bregman_model import BregmanModel
 from bregjax.clusters._gaussian_models import FullGaussianModel
 from bregjax.clusters._host_model import HostModel, rows_of
 from bregjax.clusters._rough_costs import RoughCosts
@@ -82,7 +82,8 @@ class ClosedHost(HostModel):
 
     @override
     def points(self, leaves: PyTree) -> tuple[np.ndarray, np.ndarray] | None:
-        if not (self._search.reducible and isinstance(leaves, MeanState)):
+        model = self._search
+        if not (isinstance(model, BregmanModel) and model.reducible):
             return None
         return leaves.mean.reshape(len(leaves.weight), -1), leaves.weight
 

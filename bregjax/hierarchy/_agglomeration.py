@@ -130,7 +130,7 @@ def agglomerate(
     on, and gives NumPy arrays; small problems on a GPU likewise. Under your own `jit`
     or `vmap` the precision is yours, values are not checked, and the arrays are JAX's.
     Compilations go by size classes (eight an octave): other numbers of points in the
-    same class compile nothing; nor does "numpy".
+    same class compile nothing; nor do "mutual" and "numpy".
 
     A finished tree can't take in new rows, which may change each merge: it has to be
     made anew. `soft_assignments` places rows in its clusters.
@@ -170,7 +170,10 @@ def agglomerate(
         cannot_link: Pairs of rows, `[q, 2]`, that never share a cluster.
         num_clusters: Stop at so many clusters. What is left out are merges that would
             come later; so cuts of the whole tree say as much.
-        engine: "numpy" keeps a matrix of lower bounds and compiles nothing: of a few
+        engine: "mutual" merges all pairs at once in which each is the other's nearest,
+            which is right under Ward's costs (family "ward", or `SquaredNorm`), in
+            O(m n) memory and compiling nothing; "auto" takes it there, on a CPU.
+            "numpy" keeps a matrix of lower bounds and compiles nothing: of a few
             hundred points the tree is there before another engine is compiled, and
             "auto" takes it where that is so (by the sizes alone; at most 1,000 points;
             on the CPU, whatever the device), and for full Gaussians under one bandwidth

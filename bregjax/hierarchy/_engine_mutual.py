@@ -13,8 +13,8 @@ computed. A union takes over the lists of its parts: with b_i and b_j their boun
              ≥ min((w_i b_i + w_j b_j) / w_ij, b_i + b_j − Δ(i, j))
 
 as the first line is an average, of weights w_ij and w_k, of the two numbers below with
-Δ in place of b. All pairs are searched only where the least cost on a list is above the
-bound, which is about as often as clusters double.
+Δ in place of b. A cluster is compared with all others only where nothing on its list
+costs as little as the bound: about each time that clusters have doubled in size.
 
 Example: 0, 1, 3, 7 on a line, lists of one (costs w_a w_b / (w_a + w_b) (a − b)²): 0
 has 1 at 0.5, others from 4.5; 1 has 0 at 0.5, others from 2; 3 has 1 at 2, others from
@@ -32,15 +32,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from bregjax.hierarchy._interrupted import Interrupted, Report
-from bregjax.hierarchy._near_points import NearPoints, Neighbourhoods
+from bregjax.hierarchy._near_points import NearPoints
+from bregjax.hierarchy._neighbourhoods import Neighbourhoods
 
 __all__ = ["MutualInfo", "mutual"]
 
-# How many of the nearest a list has; and one while there are few clusters, of which all
-# are compared in no time.
+# How many of the nearest a list has: one where clusters are so few that comparing all
+# takes no time.
 _NEAR, _FEW = 4, 512
-# Bounds of unions, less their rounding.
-_LESS = 1 - 2**-48
 
 
 @dataclass
@@ -50,7 +49,7 @@ class MutualInfo:
     Attributes:
         duplicates: Merges of equal points, made before all others.
         rounds: Rounds of simultaneous merges.
-        searches: Clusters compared with all others.
+        searches: How often a cluster was compared with all others.
 
     Examples:
         >>> import bregjax as bj
@@ -90,7 +89,8 @@ def mutual(
         Children `[m − 1, 2]`, int32, and what was done.
 
     Raises:
-        Interrupted: By Ctrl-C.
+        Interrupted: By Ctrl-C, with the merges that come before all that were not made.
+            Early on these are few, for rounds make dear merges before cheap ones.
     """
     run = _Run(mean, weight, report)
     try:
@@ -114,9 +114,9 @@ class _Run:
         self._near = Neighbourhoods.unknown(self.left, _NEAR)
         self._node = np.arange(self.left)
         self._least = 0.0
-        # Of each round: pairs of nodes, and costs.
-        self._pairs: list[np.ndarray] = []
-        self._costs: list[np.ndarray] = []
+        # Of each round: pairs of nodes, and costs. In one list, of which Ctrl-C finds
+        # both or neither.
+        self._merges: list[tuple[np.ndarray, np.ndarray]] = []
         self._report = report
 
     def merge_equals(self, labels: np.ndarray) -> None:
@@ -141,9 +141,7 @@ class _Run:
     def round(self) -> None:
         """Merge all pairs, each the other's nearest."""
         count = _NEAR if self.left > _FEW else 1
-        if count < self._near.cost.shape[1]:
-            self._near = _shortened(self._near, count)
-        near = self._near
+        near = self._near = self._near.shortened(count)
         rows = near.unsettled()
         if len(rows):
             near.put(rows, self._points.nearest(rows, count))
@@ -162,11 +160,12 @@ class _Run:
         self._least = float(np.min(best))
         row, place = np.nonzero(near.cost == best[:, None])
         other = near.index[row, place]
-        # Of ties some are not listed, and what ties can differ in the last digits.
+        # A cluster need not list all of its nearest that tie: it learns from the lists
+        # of others whether one is nearer, if by a last digit.
         least = best.copy()
         np.minimum.at(least, other, best[row])
         both = least[row] == least[other]
-        both &= best[row] == least[row]
+        both &= (best[row] == least[row]) & (best[row] < np.inf)
         low = np.minimum(row, other)[both]
         high = np.maximum(row, other)[both]
         low, high = np.divmod(np.unique(low * self.left + high), self.left)
@@ -188,6 +187,8 @@ class _Run:
         near, points = self._near, self._points
         weight = points.weight[first], points.weight[second]
         bound = _bound_of_unions(weight, near.bound[first], near.bound[second], cost)
+        # Less the rounding of costs.
+        bound *= 1 - 2**-50 * (points.mean.shape[1] + 8)
         to = np.arange(self.left)
         to[second] = first
         changed = np.zeros(self.left, bool)
@@ -223,16 +224,12 @@ class _Run:
         row, place = np.nonzero(real)
         cost[:] = np.inf
         cost[row, place] = self._points.costs(first[row], slot[row, place])
-        order = np.argsort(cost, axis=1, kind="stable")[:, : count + 1]
-        cost = np.take_along_axis(cost, order, axis=1)
-        slot = np.maximum(np.take_along_axis(slot, order, axis=1), 0)
-        bound = np.minimum(bound, cost[:, count])
-        return Neighbourhoods(slot[:, :count], cost[:, :count], bound)
+        return Neighbourhoods(np.maximum(slot, 0), cost, bound).shortened(count)
 
     def _record(self, first: np.ndarray, second: np.ndarray, cost: np.ndarray) -> None:
         """Record merges, the unions in the first slots."""
-        self._pairs.append(np.stack([self._node[first], self._node[second]], axis=1))
-        self._costs.append(cost)
+        pairs = np.stack([self._node[first], self._node[second]], axis=1)
+        self._merges.append((pairs, cost))
         made = self._num_points - self.left
         self._node[first] = self._num_points + made + np.arange(len(first))
         if self._report is not None:
@@ -254,10 +251,11 @@ class _Run:
         By rounding a union can cost less than a part: it comes after the part then.
         """
         m = self._num_points
-        pairs = np.concatenate([np.zeros((0, 2), np.int64), *self._pairs])
+        none = np.zeros((0, 2), np.int64)
+        pairs = np.concatenate([none, *(pairs for pairs, _ in self._merges)])
         height = np.zeros(m + len(pairs))
         stop = m
-        for part, cost in zip(self._pairs, self._costs, strict=False):
+        for part, cost in self._merges:
             start, stop = stop, stop + len(part)
             height[start:stop] = np.maximum(cost, np.max(height[part], axis=1))
         order = np.argsort(height[m:], kind="stable")
@@ -281,14 +279,7 @@ def _bound_of_unions(
     """Bound the costs of unions with all that are on neither part's list."""
     w_i, w_j = weight
     share = w_i / (w_i + w_j)
-    average = share * b_i + (1 - share) * b_j
-    return _LESS * np.minimum(average, b_i + b_j - cost)
-
-
-def _shortened(near: Neighbourhoods, count: int) -> Neighbourhoods:
-    """Keep fewer of the nearest; the least cost of the others is a bound, too."""
-    order = np.argsort(near.cost, axis=1, kind="stable")[:, : count + 1]
-    cost = np.take_along_axis(near.cost, order, axis=1)
-    index = np.take_along_axis(near.index, order, axis=1)
-    bound = np.minimum(near.bound, cost[:, count])
-    return Neighbourhoods(index[:, :count], cost[:, :count], bound)
+    # 0 · ∞ where a list has all others: NaN, which has the union searched.
+    with np.errstate(invalid="ignore"):
+        average = share * b_i + (1 - share) * b_j
+        return np.minimum(average, b_i + b_j - cost)

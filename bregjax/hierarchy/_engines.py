@@ -130,8 +130,9 @@ def numbers_needed(
     # and one row of pairs at work.
     replayed = num_points * (10 * state + pair) + extra
     if engine == "mutual":
-        # Points twice, in products' order too; blocks of bounds on each thread.
-        return replayed + num_points * (4 * state + 64) + 2**23
+        # Points twice, in products' order too; blocks of bounds, of 64 rows on each of
+        # eight threads, float32.
+        return replayed + num_points * (4 * state + 256) + 2**23
     # Which of the lower bounds are exact takes a byte each.
     pairs = num_points**2 + (num_points**2 // 8 if solves else 0)
     return replayed if engine in ("recompute", "graph") else replayed + pairs

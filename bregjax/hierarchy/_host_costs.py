@@ -12,7 +12,7 @@ from bregjax._evaluation import (
 )
 from bregjax._problem import Problem
 from bregjax._typing import PyTree
-from bregjax.clusters import ClusterModel, HostModel
+from bregjax.clusters import BregmanModel, ClusterModel, HostModel
 from bregjax.clusters._closed_host import ClosedHost
 from bregjax.clusters._host_model import rows_of
 from bregjax.clusters._seen_host import SeenHost
@@ -83,8 +83,9 @@ def mutual_host(problem: Problem) -> HostModel | None:
         problem: In the precision of the work.
     """
     model = problem.family.cluster_model()
-    serves = model.reducible and works_in_double(problem)
-    return closed_host(model) if serves else None
+    # Others may have reducible costs, but not Ward's.
+    serves = isinstance(model, BregmanModel) and model.reducible
+    return closed_host(model) if serves and works_in_double(problem) else None
 
 
 def rough_host(problem: Problem) -> HostModel | None:

@@ -16,7 +16,7 @@ Report = Callable[[int], None]
 class Interrupted(KeyboardInterrupt):
     """Raised where Ctrl-C stops `agglomerate`: has the merges made so far.
 
-    Nothing that was found is lost:
+    What was found is not lost, so far as no other merge can come before it:
 
         try:
             tree = bj.agglomerate(problem, progress=True)

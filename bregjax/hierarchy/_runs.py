@@ -14,6 +14,7 @@ from bregjax._evaluation import (
     build_leaves,
     check_costs,
     check_leaves,
+    equal_points,
     equal_rows,
     padded,
     padded_size,
@@ -211,8 +212,8 @@ def _numpy_host(problem: Problem, engine: str) -> tuple[HostModel | None, str]:
             return found, "mutual"
         if engine == "mutual":
             raise ValueError(
-                '`engine` must not be "mutual" but for costs like Ward\'s, by family '
-                f'"ward", on a CPU; got {problem.family}. Take "auto".'
+                f'`engine` must not be "mutual" under {problem.family}, or on a GPU: '
+                'its rounds are right on a CPU, under family "ward". Take "auto".'
             )
         found = rough_host(problem)
         if found is not None:
@@ -324,8 +325,12 @@ def _on_host(
         nodes = _settled(host, leaves, begun.children)
         states, labels = rows_of(nodes, begun.roots), np.arange(len(begun.roots))
     nodes = by_bounds = by_rounds = None
-    if name == "mutual":
-        children, by_rounds = mutual(*host.points(states), labels, report)
+    points = host.points(states) if name == "mutual" else None
+    if points is not None:
+        mean, weight = points
+        # Also of different weights, and roots: else these are compared one by one.
+        labels = equal_points(mean, np.ones(len(mean)))
+        children, by_rounds = mutual(mean, weight, labels, report)
     elif name == "recompute":
         children, nodes = exhaustive(host, states, report)
     else:
