@@ -38,8 +38,10 @@ from bregjax.hierarchy._neighbourhoods import Neighbourhoods
 __all__ = ["MutualInfo", "mutual"]
 
 # How many of the nearest a list has: one where clusters are so few that comparing all
-# takes no time.
+# takes no time, and more from so many points on that a search takes longer than costs
+# of a list (40,000 × 32: 5.6 seconds of processor time instead of 8.2).
 _NEAR, _FEW = 4, 512
+_MORE_NEAR, _MANY = 12, 2**14
 
 
 @dataclass
@@ -111,7 +113,8 @@ class _Run:
         self.info = MutualInfo()
         self.left = self._num_points = len(weight)
         self._points = NearPoints(mean, weight)
-        self._near = Neighbourhoods.unknown(self.left, _NEAR)
+        self._count = _MORE_NEAR if self.left > _MANY else _NEAR
+        self._near = Neighbourhoods.unknown(self.left, self._count)
         self._node = np.arange(self.left)
         self._least = 0.0
         # Of each round: pairs of nodes, and costs. In one list, of which Ctrl-C finds
@@ -140,7 +143,7 @@ class _Run:
 
     def round(self) -> None:
         """Merge all pairs, each the other's nearest."""
-        count = _NEAR if self.left > _FEW else 1
+        count = self._count if self.left > _FEW else 1
         near = self._near = self._near.shortened(count)
         rows = near.unsettled()
         if len(rows):
