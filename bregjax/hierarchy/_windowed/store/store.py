@@ -29,11 +29,14 @@ __all__ = ["Store", "runs"]
 # _PER_BATCH  Pairs of a batch of closer bounds, in pairs of a batch of costs.
 # _SPREAD  Pairs of a batch between processes, where a call takes milliseconds whatever
 #     its size, in pairs of a batch elsewhere.
+# _UNIT  Slots of a device are a multiple of so many, a power of two: few clusters have
+#     room for many unions then, before windows are undone for want of it.
 _MANY_SLOTS, _MANY_CALLS = 4096, 128
 _MANY_LEFT, _FEW_ROWS = 256, 16
 _CHEAP = 512
 _PER_BATCH = 8
 _SPREAD = 4
+_UNIT = 1024
 
 
 class Store:
@@ -83,7 +86,7 @@ class Store:
         alone = self.placement.num_devices > 1 or screen.factorises
         self._prefetch = Prefetch(threaded=not alone)
         self.size = size = _size(states)
-        unit = self.shapes.columns * self.placement.num_devices
+        unit = max(self.shapes.columns, _UNIT) * self.placement.num_devices
         slots = np.arange(-(-(size + size // 2 + 1) // unit) * unit)
         index = self.placement.dealt(np.minimum(slots, size - 1))
         pair = jnp.zeros(1, jnp.int32), jnp.zeros(1, jnp.int32)
