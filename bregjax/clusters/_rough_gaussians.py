@@ -40,6 +40,21 @@ _WORST, _LARGEST = 1e12, 1e280
 _BLOCK = 2**16
 # Unions of so few points are treated apart where there are enough pairs.
 _SMALL, _ENOUGH = 4, 32
+# Unions at a time, at most.
+_ROOM = 256
+# What slots have.
+_KEPT = (
+    "_weight",
+    "_mean",
+    "_norm",
+    "_scatter",
+    "_log_det",
+    "_greatest",
+    "_members",
+    "_shares",
+    "_count",
+    "_depth",
+)
 
 
 class RoughGaussians(RoughCosts):
@@ -60,19 +75,23 @@ class RoughGaussians(RoughCosts):
             condition: The most that whitening magnifies rounding.
         """
         m, dim = points.moments.mean.shape
-        self._weight = np.array(points.weight)
+        self._size = m
+        self.room = max(min(_ROOM, m // 2), 1)
+        spare = np.zeros(self.room, int)
+        slots = np.concatenate([np.arange(m), spare])
+        self._weight = np.array(points.weight)[slots]
         center = np.mean(points.moments.mean, axis=0)
         self._points = (points.moments.mean - center) @ inverse.T
-        self._mean = self._points.copy()
-        self._norm = np.sum(self._points**2, axis=1)
+        self._mean = self._points[slots]
+        self._norm = np.sum(self._mean**2, axis=1)
         self._scatter = self._weight[:, None, None] * np.eye(dim)
-        self._log_det, self._greatest = np.zeros(m), np.ones(m)
+        self._log_det, self._greatest = np.zeros(len(slots)), np.ones(len(slots))
         room = max(min(_MOST, int(_SHARE * dim)), 1)
-        self._members = np.zeros((m, room), int)
-        self._members[:, 0] = np.arange(m)
-        self._shares = np.zeros((m, room))
+        self._members = np.zeros((len(slots), room), int)
+        self._members[:, 0] = slots
+        self._shares = np.zeros((len(slots), room))
         self._shares[:, 0] = self._weight
-        self._count, self._depth = np.ones(m, int), np.zeros(m)
+        self._count, self._depth = np.ones(len(slots), int), np.zeros(len(slots))
         self._one = _ROUNDINGS * condition * _EPS
         self._rounding = (dim + 4) * self._one
 
@@ -109,7 +128,8 @@ class RoughGaussians(RoughCosts):
 
     def _bound_points(self, rows: slice, out: np.ndarray) -> None:
         """Fill in rows of `first_bounds`, `[r, m]`."""
-        weight, points, norm = self._weight, self._points, self._norm
+        m, points = self._size, self._points
+        weight, norm = self._weight[:m], self._norm[:m]
         np.matmul(points[rows], -2 * points.T, out=out)
         sizes = norm[rows, None] + norm
         out += (1 - 4 * self._rounding) * sizes
@@ -179,78 +199,109 @@ class RoughGaussians(RoughCosts):
         return self._rounding * np.sum(np.sqrt(diagonal), axis=-1) ** 2
 
     @override
-    def merge(self, low: int, high: int) -> None:
+    def unite(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        count, room = len(low), self._members.shape[1]
+        some = slice(self._size, self._size + count)
         w_a, w_b = self._weight[low], self._weight[high]
         weight = w_a + w_b
+        self._weight[some] = weight
         delta = self._mean[low] - self._mean[high]
-        self._scatter[low] += self._scatter[high]
-        self._scatter[low] += np.multiply.outer(w_a / weight * w_b * delta, delta)
-        self._weight[low] = weight
-        self._mean[low] -= w_b / weight * delta
-        self._norm[low] = self._mean[low] @ self._mean[low]
-        room, (first, second) = self._members.shape[1], self._count[[low, high]]
-        if first + second <= room:
-            there = slice(first, first + second)
-            self._members[low, there] = self._members[high, :second]
-            self._shares[low, there] = self._shares[high, :second]
-        self._count[low] = min(first + second, room + 1)
-        self._depth[low] = 1 + max(self._depth[low], self._depth[high])
-        self._values, self._axes = np.linalg.eigh(self._scatter[low] / weight)
-        self._log_det[low] = np.sum(np.log(self._values))
-        rounding = self._rounding + self._one * self._depth[low]
-        self._greatest[low] = self._values[-1] * (1 + rounding)
+        step = delta * (w_a / weight * w_b)[:, None]
+        scatter = step[:, :, None] * delta[:, None, :]
+        scatter += self._scatter[low]
+        scatter += self._scatter[high]
+        self._scatter[some] = scatter
+        mean = self._mean[low] - (w_b / weight)[:, None] * delta
+        self._mean[some], self._norm[some] = mean, np.sum(mean**2, axis=1)
+        first, second = self._count[low], self._count[high]
+        # Points of the second come after those of the first; what finds no room is not
+        # used any more.
+        place = np.arange(room) - first[:, None]
+        later = (place >= 0) & (place < second[:, None])
+        place = np.where(later, place, 0)
+        for kept in (self._members, self._shares):
+            moved = np.take_along_axis(kept[high], place, axis=1)
+            kept[some] = np.where(later, moved, kept[low])
+        self._count[some] = np.minimum(first + second, room + 1)
+        depth = 1 + np.maximum(self._depth[low], self._depth[high])
+        self._depth[some] = depth
+        scatter /= weight[:, None, None]
+        self._values, self._axes = np.linalg.eigh(scatter)
+        self._log_det[some] = np.sum(np.log(self._values), axis=1)
+        rounding = self._rounding + self._one * depth
+        self._greatest[some] = self._values[:, -1] * (1 + rounding)
+        return np.arange(some.start, some.stop)
 
     @override
-    def bounds(self, slot: int, limit: float) -> np.ndarray:
+    def take(self, slots: np.ndarray) -> None:
+        some = slice(self._size, self._size + len(slots))
+        for name in _KEPT:
+            kept = getattr(self, name)
+            kept[slots] = kept[some]
+
+    @override
+    def bounds(
+        self, unions: slice, others: slice, limit: np.ndarray, out: np.ndarray
+    ) -> None:
         """Bound the part of the cost that goes by means.
 
         With Σ_k ≤ λ_k I that is at least
 
             ½ w log(1 + pq Σ_e δ_e² / (p s_e + q λ_k)),
 
-        s_e the eigenvalues of this slot's covariance, δ in coordinates along its axes;
+        s_e the eigenvalues of a union's covariance, δ in coordinates along its axes;
         and less with the greatest eigenvalue for all s_e, which spares the rotation
         where that is enough.
         """
-        weight = self._weight + self._weight[slot]
-        p, q = self._weight[slot] / weight, self._weight / weight
-        mean = self._mean[slot]
-        distance = self._norm - 2 * (self._mean @ mean)
-        distance += self._norm[slot]
-        distance -= 4 * self._rounding * (self._norm + self._norm[slot])
-        np.maximum(distance, 0, out=distance)
-        distance /= p * self._greatest[slot] + q * self._greatest
-        factor = (0.5 - self._rounding) * weight
-        bound = factor * np.log1p(p * q * distance)
-        near = np.flatnonzero(bound < limit)
-        p, q = p[near], q[near]
-        delta = self._mean[near] - mean
-        delta = delta @ self._axes
-        size = p[:, None] * self._values
-        size += (q * self._greatest[near])[:, None]
-        np.square(delta, out=delta)
+        some = slice(self._size + unions.start, self._size + unions.stop)
+        w, v = self._weight[some, None], self._weight[others]
+        mean, norm = self._mean[others], self._norm[others]
+        greatest, dim = self._greatest[others], mean.shape[1]
+        np.matmul(self._mean[some], -2 * mean.T, out=out)
+        sizes = self._norm[some, None] + norm
+        sizes *= 1 - 4 * self._rounding
+        out += sizes
+        np.maximum(out, 0, out=out)
+        total = w + v
+        share = np.divide(w, total, out=sizes)
+        share *= v
+        out *= share
+        size = np.add(w * self._greatest[some, None], v * greatest, out=share)
+        out /= size
+        np.log1p(out, out=out)
+        out *= (0.5 - self._rounding) * total
+        flat = np.flatnonzero(out < limit[:, None])
+        row, near = np.divmod(flat, out.shape[1])
+        delta, size = self._mean[some][row], np.empty((len(near), dim))
+        np.subtract(mean[near], delta, out=delta)
+        ends = np.searchsorted(row, np.arange(len(out) + 1)).tolist()
+        weight, p, q = total[row, near], w[row, 0], v[near]
+        p /= weight
+        q /= weight
+        for k in range(len(out)):
+            part = slice(ends[k], ends[k + 1])
+            np.matmul(delta[part], self._axes[unions.start + k], out=size[part])
+        np.square(size, out=delta)
+        np.multiply(self._values[unions][row], p[:, None], out=size)
+        size += (q * greatest[near])[:, None]
         delta /= size
         spread = p * q * (1 - self._rounding) * delta.sum(axis=1)
-        bound[near] = factor[near] * np.log1p(spread)
+        out[row, near] = (0.5 - self._rounding) * weight * np.log1p(spread)
         # Of means so near that rounding has moved them.
-        depth = self._depth + self._depth[slot]
-        bound -= (self._rounding + self._one * depth) * len(mean) * weight
-        return np.maximum(bound, 0, out=bound)
+        depth = self._depth[others] + self._depth[some, None]
+        depth *= self._one
+        depth += self._rounding
+        depth *= dim
+        depth *= total
+        out -= depth
+        np.maximum(out, 0, out=out)
 
     @override
     def keep(self, slots: np.ndarray) -> None:
-        for name in (
-            "_weight",
-            "_mean",
-            "_norm",
-            "_scatter",
-            "_log_det",
-            "_greatest",
-            "_members",
-            "_shares",
-            "_count",
-            "_depth",
-        ):
+        self._size = len(slots)
+        # What is in spare slots does not matter.
+        slots = np.concatenate([slots, np.arange(self.room)])
+        for name in _KEPT:
             setattr(self, name, getattr(self, name)[slots])
 
     @override
