@@ -33,13 +33,13 @@ _EPS = np.finfo(float).eps
 _ROUNDINGS = 8
 # Points of a cluster that are kept beside its covariance; no more than this share of
 # the columns: a matrix of products is cheaper than a covariance if it is smaller.
-_MOST, _SHARE = 12, 0.4
+_MOST, _SHARE = 20, 0.4
 # Where whitening loses nearly all digits, or squares nearly overflow, nothing is rough.
 _WORST, _LARGEST = 1e12, 1e280
 # Pairs of points that are bounded together: what a cache holds.
 _BLOCK = 2**16
-# Unions of so few points are treated apart where there are enough pairs.
-_SMALL, _ENOUGH = 4, 32
+# Unions of no more points than these are treated apart where there are enough pairs.
+_SIZES, _ENOUGH = (2, 4, 6, 8, 12, 16), 64
 # Unions at a time, at most.
 _ROOM = 256
 # What slots have.
@@ -91,6 +91,7 @@ class RoughGaussians(RoughCosts):
         self._members[:, 0] = slots
         self._shares = np.zeros((len(slots), room))
         self._shares[:, 0] = self._weight
+        self._most = [size for size in _SIZES if size < room] + [room]
         self._count, self._depth = np.ones(len(slots), int), np.zeros(len(slots))
         self._one = _ROUNDINGS * condition * _EPS
         self._rounding = (dim + 4) * self._one
@@ -149,16 +150,15 @@ class RoughGaussians(RoughCosts):
         weight = w_a + w_b
         log_det, error = np.empty_like(weight), np.empty_like(weight)
         count = self._count[low] + self._count[high]
-        many = count > self._members.shape[1]
         # The smaller the matrices the better, if there are enough of a kind.
-        small = count <= (_SMALL if len(count) > _ENOUGH else 0)
-        for some, find in (
-            (small, self._by_points),
-            (~small & ~many, self._by_points),
-            (many, self._by_scatters),
-        ):
-            if some.any():
-                log_det[some], error[some] = find(low[some], high[some], weight[some])
+        kinds = np.searchsorted(self._most, count)
+        if len(count) < _ENOUGH:
+            kinds = np.where(count > self._most[-1], kinds, 0)
+        for kind in np.flatnonzero(np.bincount(kinds)):
+            some = np.flatnonzero(kinds == kind)
+            few = kind < len(self._most)
+            find = self._by_points if few else self._by_scatters
+            log_det[some], error[some] = find(low[some], high[some], weight[some])
         parts = w_a * self._log_det[low] + w_b * self._log_det[high]
         cost = 0.5 * (weight * log_det - parts)
         # w Σ_ii is at least the sum of those of the parts, whose errors are like it.
@@ -169,9 +169,14 @@ class RoughGaussians(RoughCosts):
         self, low: np.ndarray, high: np.ndarray, weight: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Log det Σ of unions of few points, and the most that it is off, `[p]`."""
-        sides = [(slots, slice(self._count[slots].max())) for slots in (low, high)]
-        members = np.concatenate([self._members[s, k] for s, k in sides], axis=1)
-        shares = np.concatenate([self._shares[s, k] for s, k in sides], axis=1)
+        first = self._count[low]
+        size = int((first + self._count[high]).max())
+        # Points of the second come after those of the first.
+        members, shares = self._members[low, :size], self._shares[low, :size]
+        row, place = np.nonzero(self._shares[high, :size])
+        after = first[row] + place
+        members[row, after] = self._members[high[row], place]
+        shares[row, after] = self._shares[high[row], place]
         shares /= weight[:, None]
         points = self._points[members]
         points -= shares[:, None, :] @ points
@@ -214,14 +219,13 @@ class RoughGaussians(RoughCosts):
         mean = self._mean[low] - (w_b / weight)[:, None] * delta
         self._mean[some], self._norm[some] = mean, np.sum(mean**2, axis=1)
         first, second = self._count[low], self._count[high]
-        # Points of the second come after those of the first; what finds no room is not
-        # used any more.
-        place = np.arange(room) - first[:, None]
-        later = (place >= 0) & (place < second[:, None])
-        place = np.where(later, place, 0)
-        for kept in (self._members, self._shares):
-            moved = np.take_along_axis(kept[high], place, axis=1)
-            kept[some] = np.where(later, moved, kept[low])
+        fits = np.flatnonzero(first + second <= room)
+        union, after = fits + self._size, high[fits]
+        self._members[some], self._shares[some] = self._members[low], self._shares[low]
+        row, place = np.nonzero(self._shares[after])
+        later = first[fits[row]] + place
+        self._members[union[row], later] = self._members[after[row], place]
+        self._shares[union[row], later] = self._shares[after[row], place]
         self._count[some] = np.minimum(first + second, room + 1)
         depth = 1 + np.maximum(self._depth[low], self._depth[high])
         self._depth[some] = depth
@@ -251,7 +255,7 @@ class RoughGaussians(RoughCosts):
 
         s_e the eigenvalues of a union's covariance, δ in coordinates along its axes;
         and less with the greatest eigenvalue for all s_e, which spares the rotation
-        where that is enough.
+        where that is enough; or with one for all but the greatest.
         """
         some = slice(self._size + unions.start, self._size + unions.stop)
         w, v = self._weight[some, None], self._weight[others]
@@ -272,26 +276,38 @@ class RoughGaussians(RoughCosts):
         out *= (0.5 - self._rounding) * total
         flat = np.flatnonzero(out < limit[:, None])
         row, near = np.divmod(flat, out.shape[1])
-        delta, size = self._mean[some][row], np.empty((len(near), dim))
-        np.subtract(mean[near], delta, out=delta)
-        ends = np.searchsorted(row, np.arange(len(out) + 1)).tolist()
         weight, p, q = total[row, near], w[row, 0], v[near]
         p /= weight
         q /= weight
+        # Of n points all but n − 1 eigenvalues are 1; the rest are no more than the
+        # next.
+        many = min(int(self._count[some].max()) - 1, dim - 1)
+        axes, values = self._axes[unions][:, :, dim - many :], self._values[unions]
+        delta = self._mean[some][row]
+        np.subtract(mean[near], delta, out=delta)
+        along = np.empty((len(near), many))
+        ends = np.searchsorted(row, np.arange(len(out) + 1)).tolist()
         for k in range(len(out)):
             part = slice(ends[k], ends[k + 1])
-            np.matmul(delta[part], self._axes[unions.start + k], out=size[part])
-        np.square(size, out=delta)
-        np.multiply(self._values[unions][row], p[:, None], out=size)
-        size += (q * greatest[near])[:, None]
-        delta /= size
-        spread = p * q * (1 - self._rounding) * delta.sum(axis=1)
+            np.matmul(delta[part], axes[k], out=along[part])
+        np.square(along, out=along)
+        across = (1 - self._rounding) * np.einsum("pd,pd->p", delta, delta)
+        across -= along.sum(axis=1)
+        floor = q * greatest[near]
+        spread = np.maximum(across, 0) / (p * values[row, dim - many - 1] + floor)
+        size = values[row, dim - many :]
+        size *= p[:, None]
+        size += floor[:, None]
+        along /= size
+        spread += along.sum(axis=1)
+        spread *= p * q * (1 - self._rounding)
         out[row, near] = (0.5 - self._rounding) * weight * np.log1p(spread)
-        # Of means so near that rounding has moved them.
+        # Of means so near that rounding has moved them, and of eigenvalues so far from
+        # the greatest that rounding has: none is less than 1.
         depth = self._depth[others] + self._depth[some, None]
         depth *= self._one
         depth += self._rounding
-        depth *= dim
+        depth *= dim * self._greatest[some, None]
         depth *= total
         out -= depth
         np.maximum(out, 0, out=out)
