@@ -38,18 +38,15 @@ class GaussianHost(ClosedHost):
 
     @override
     def leaves(self, statistics: Moments, weights: np.ndarray) -> GaussianState:
-        mean, covariance = (
-            np.asarray(statistics.mean),
-            np.asarray(statistics.covariance),
-        )
-        state = GaussianState(weights, Moments(mean, covariance), weights)
+        covariance = np.asarray(statistics.covariance)
+        moments = Moments(np.asarray(statistics.mean), covariance)
         alike = len(covariance) > 0 and (covariance == covariance[:1]).all()
         try:
             log_det = _log_dets(covariance[:1] if alike else covariance)
         except np.linalg.LinAlgError:
             return super().leaves(statistics, weights)
         log_det = np.broadcast_to(log_det, weights.shape).copy()
-        return GaussianState(np.asarray(weights), state.moments, log_det)
+        return GaussianState(np.asarray(weights), moments, log_det)
 
     @override
     def settle(self, state: GaussianState) -> GaussianState:

@@ -337,9 +337,13 @@ def alike(covariance: np.ndarray) -> bool:
     """Whether covariances `[m, d, d]` are one, to rounding."""
     with np.errstate(over="ignore", invalid="ignore"):
         deviation = np.sqrt(np.diagonal(covariance[0]))
-        apart = np.abs(covariance - covariance[:1]).max(axis=0)
         most = len(deviation) * _EPS * np.outer(deviation, deviation)
-        return bool(np.all(apart <= most))
+        step = max(_BLOCK // most.size, 1)
+        for start in range(0, len(covariance), step):
+            apart = covariance[start : start + step] - covariance[0]
+            if not np.all(np.abs(apart, out=apart) <= most):
+                return False
+        return True
 
 
 def _log_det(matrices: np.ndarray) -> np.ndarray:
