@@ -16,6 +16,8 @@ from bregjax.clusters._rough_costs import RoughCosts
 from bregjax.hierarchy import _bounded_rounds
 from bregjax.hierarchy._bound_matrix import (
     BOUND,
+    COST,
+    ROUGH,
     BoundMatrix,
     telescoped,
     telescoped_rows,
@@ -241,3 +243,24 @@ def test_what_has_no_factor_is_left_to_the_model():
         costs = host.merge_costs(*pairs, pairs[0])
     assert costs[0] == 0
     assert not np.isfinite(costs[1])
+
+
+def test_a_pair_that_may_cost_as_much_is_in_the_way():
+    """1 ± 0.2 comes before 1.1 or after it; before 1.3 for certain."""
+
+    class FewCosts(AnyCosts):
+        def costs(self, low, high):
+            return np.full(len(low), 1.0), np.full(len(low), 0.2)
+
+    for other, count in ((1.1, None), (1.3, 1)):
+        bound = np.full((4, 4), 9.0)
+        bound[0, 1] = bound[1, 0] = 0.8
+        bound[2, 3] = bound[3, 2] = other
+        pairs = BoundMatrix(bound, COST)
+        pairs.kind[:2, :2] = ROUGH
+        pairs.look(np.arange(4))
+        rounds = Rounds(FewCosts(4, 0, 0.2), pairs)
+        # The other two rows are not looked at.
+        rounds._rows = 2
+        found = rounds.find(3)
+        assert (found and len(found.low)) == count
