@@ -42,6 +42,9 @@ _BLOCK = 2**16
 _SIZES, _ENOUGH = (2, 4, 6, 8, 12, 16), 64
 # Unions at a time, at most.
 _ROOM = 256
+# Multiplications in a product of matrices. Larger ones are split over threads, which
+# wait for each other, by far longer than they take where other work runs.
+_PRODUCT = 2**18
 # What slots have.
 _KEPT = (
     "_weight",
@@ -131,7 +134,7 @@ class RoughGaussians(RoughCosts):
         """Fill in rows of `first_bounds`, `[r, m]`."""
         m, points = self._size, self._points
         weight, norm = self._weight[:m], self._norm[:m]
-        np.matmul(points[rows], -2 * points.T, out=out)
+        _multiply(points[rows], -2 * points.T, out)
         sizes = norm[rows, None] + norm
         out += (1 - 4 * self._rounding) * sizes
         np.maximum(out, 0, out=out)
@@ -261,7 +264,7 @@ class RoughGaussians(RoughCosts):
         w, v = self._weight[some, None], self._weight[others]
         mean, norm = self._mean[others], self._norm[others]
         greatest, dim = self._greatest[others], mean.shape[1]
-        np.matmul(self._mean[some], -2 * mean.T, out=out)
+        _multiply(self._mean[some], -2 * mean.T, out)
         sizes = self._norm[some, None] + norm
         sizes *= 1 - 4 * self._rounding
         out += sizes
@@ -289,7 +292,7 @@ class RoughGaussians(RoughCosts):
         ends = np.searchsorted(row, np.arange(len(out) + 1)).tolist()
         for k in range(len(out)):
             part = slice(ends[k], ends[k + 1])
-            np.matmul(delta[part], axes[k], out=along[part])
+            _multiply(delta[part], axes[k], along[part])
         np.square(along, out=along)
         across = (1 - self._rounding) * np.einsum("pd,pd->p", delta, delta)
         across -= along.sum(axis=1)
@@ -344,6 +347,22 @@ def alike(covariance: np.ndarray) -> bool:
             if not np.all(np.abs(apart, out=apart) <= most):
                 return False
         return True
+
+
+def _multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    """The product `[r, c]` of two matrices, by small ones."""
+    rows, size = a.shape
+    if out.size * size <= _PRODUCT:
+        np.matmul(a, b, out=out)
+        return
+    tall = rows > b.shape[1]
+    step = max(_PRODUCT // (size * min(out.shape)), 1)
+    for start in range(0, max(out.shape), step):
+        some = slice(start, start + step)
+        if tall:
+            np.matmul(a[some], b, out=out[some])
+        else:
+            np.matmul(a, b[:, some], out=out[:, some])
 
 
 def _log_det(matrices: np.ndarray) -> np.ndarray:
