@@ -18,6 +18,7 @@ from bregjax.hierarchy._host_costs import host_leaves, rough_host
 
 TABLES = {
     "groups": lambda rng: rng.normal(size=(60, 6)) + 5 * rng.integers(3, size=(60, 1)),
+    "forty columns": lambda rng: rng.normal(size=(30, 40)) * (1 + 9 * rng.random(40)),
     "one cloud": lambda rng: rng.normal(size=(40, 21)),
     "units": lambda rng: rng.normal(size=(40, 3)) * [1e-6, 1.0, 1e6] + [1e-6, 9, 1e8],
     "dependent": lambda rng: rng.normal(size=(50, 2)) @ [[1, 1, 0], [0, 1e-3, 1]],

@@ -24,6 +24,7 @@ from typing_extensions import override
 from bregjax.clusters._gaussian_state import GaussianState
 from bregjax.clusters._moments import Moments
 from bregjax.clusters._rough_costs import RoughCosts
+from bregjax.clusters._small_matrices import log_dets, multiply
 
 __all__ = ["RoughGaussians", "alike"]
 
@@ -40,11 +41,12 @@ _WORST, _LARGEST = 1e12, 1e280
 _BLOCK = 2**16
 # Unions of no more points than these are treated apart where there are enough pairs.
 _SIZES, _ENOUGH = (2, 4, 6, 8, 12, 16), 64
+# In so many columns LAPACK finds eigenvalues without blocks, which it would split over
+# threads; else those of few points are found by their products if they are no more than
+# so many, and axes of those that are not less than so many.
+_PLAIN, _WIDE, _FLAT = 32, 100.0, 0.01
 # Unions at a time, at most.
 _ROOM = 256
-# Multiplications in a product of matrices. Larger ones are split over threads, which
-# wait for each other, by far longer than they take where other work runs.
-_PRODUCT = 2**18
 # What slots have.
 _KEPT = (
     "_weight",
@@ -134,7 +136,7 @@ class RoughGaussians(RoughCosts):
         """Fill in rows of `first_bounds`, `[r, m]`."""
         m, points = self._size, self._points
         weight, norm = self._weight[:m], self._norm[:m]
-        _multiply(points[rows], -2 * points.T, out)
+        multiply(points[rows], -2 * points.T, out)
         sizes = norm[rows, None] + norm
         out += (1 - 4 * self._rounding) * sizes
         np.maximum(out, 0, out=out)
@@ -180,13 +182,17 @@ class RoughGaussians(RoughCosts):
         after = first[row] + place
         members[row, after] = self._members[high[row], place]
         shares[row, after] = self._shares[high[row], place]
-        shares /= weight[:, None]
+        points = self._about_mean(members, shares / weight[:, None])
+        products = points @ points.swapaxes(1, 2)
+        products += np.eye(members.shape[1])
+        return log_dets(products), self._error(products)
+
+    def _about_mean(self, members: np.ndarray, shares: np.ndarray) -> np.ndarray:
+        """√π_i (y_i − ȳ) of clusters, `[p, n, d]`."""
         points = self._points[members]
         points -= shares[:, None, :] @ points
         points *= np.sqrt(shares)[:, :, None]
-        products = points @ points.swapaxes(1, 2)
-        products += np.eye(members.shape[1])
-        return _log_det(products), self._error(products)
+        return points
 
     def _by_scatters(
         self, low: np.ndarray, high: np.ndarray, weight: np.ndarray
@@ -198,7 +204,7 @@ class RoughGaussians(RoughCosts):
         scatter = delta[:, :, None] * delta[:, None, :]
         scatter += self._scatter[low]
         scatter += self._scatter[high]
-        log_det = _log_det(scatter) - scatter.shape[1] * np.log(weight)
+        log_det = log_dets(scatter) - scatter.shape[1] * np.log(weight)
         return log_det, self._error(scatter) / weight
 
     def _error(self, matrices: np.ndarray) -> np.ndarray:
@@ -233,11 +239,43 @@ class RoughGaussians(RoughCosts):
         depth = 1 + np.maximum(self._depth[low], self._depth[high])
         self._depth[some] = depth
         scatter /= weight[:, None, None]
-        self._values, self._axes = np.linalg.eigh(scatter)
+        self._find_axes(some, scatter)
         self._log_det[some] = np.sum(np.log(self._values), axis=1)
         rounding = self._rounding + self._one * depth
-        self._greatest[some] = self._values[:, -1] * (1 + rounding)
+        self._greatest[some] = self._values.max(axis=1) * (1 + rounding)
         return np.arange(some.start, some.stop)
+
+    def _find_axes(self, some: slice, covariance: np.ndarray) -> None:
+        """Find eigenvalues and axes of unions, of few points by their products.
+
+        With G = U diag(g) Uᵀ and points P about their mean, the axes are g_k^-½ (PᵀU)_k
+        and the eigenvalues 1 + g_k; but for rounding, which magnifies by g_1 / g_k.
+        """
+        count, dim = covariance.shape[:2]
+        self._values, self._axes = np.ones((count, dim)), np.zeros(covariance.shape)
+        self._slack = np.empty(count)
+        plain = np.ones(count, bool)
+        few = np.flatnonzero(self._count[some] <= self._members.shape[1])
+        if dim > _PLAIN and len(few):
+            unions = self._size + few
+            size = int(self._count[unions].max())
+            shares = self._shares[unions, :size] / self._weight[unions, None]
+            points = self._about_mean(self._members[unions, :size], shares)
+            values, axes = np.linalg.eigh(points @ points.swapaxes(1, 2))
+            narrow = values[:, -1] <= _WIDE
+            few, values, axes = few[narrow], np.maximum(values[narrow], 0), axes[narrow]
+            axes = axes.swapaxes(1, 2) @ points[narrow]
+            flat = values < _FLAT
+            axes /= np.sqrt(np.where(flat, np.inf, values))[:, :, None]
+            self._values[few, dim - size :] = 1 + values
+            self._axes[few, :, dim - size :] = axes.swapaxes(1, 2)
+            # Rounding changes products by n d ε g_1 and axes by 1 / _FLAT times that,
+            # which counts 1 + g_1 times: no more than this, with n less than d / 2.
+            self._slack[few] = 8 * (1 + values[:, -1]) ** 2
+            plain[few] = False
+        if plain.any():
+            values, self._axes[plain] = np.linalg.eigh(covariance[plain])
+            self._values[plain], self._slack[plain] = values, values[:, -1]
 
     @override
     def take(self, slots: np.ndarray) -> None:
@@ -264,7 +302,7 @@ class RoughGaussians(RoughCosts):
         w, v = self._weight[some, None], self._weight[others]
         mean, norm = self._mean[others], self._norm[others]
         greatest, dim = self._greatest[others], mean.shape[1]
-        _multiply(self._mean[some], -2 * mean.T, out)
+        multiply(self._mean[some], -2 * mean.T, out)
         sizes = self._norm[some, None] + norm
         sizes *= 1 - 4 * self._rounding
         out += sizes
@@ -292,12 +330,14 @@ class RoughGaussians(RoughCosts):
         ends = np.searchsorted(row, np.arange(len(out) + 1)).tolist()
         for k in range(len(out)):
             part = slice(ends[k], ends[k + 1])
-            _multiply(delta[part], axes[k], along[part])
+            multiply(delta[part], axes[k], along[part])
         np.square(along, out=along)
         across = (1 - self._rounding) * np.einsum("pd,pd->p", delta, delta)
         across -= along.sum(axis=1)
         floor = q * greatest[near]
-        spread = np.maximum(across, 0) / (p * values[row, dim - many - 1] + floor)
+        # Axes may be missing where eigenvalues are next to 1.
+        beside = np.maximum(values[:, dim - many - 1], 1 + _FLAT)
+        spread = np.maximum(across, 0) / (p * beside[row] + floor)
         size = values[row, dim - many :]
         size *= p[:, None]
         size += floor[:, None]
@@ -310,7 +350,7 @@ class RoughGaussians(RoughCosts):
         depth = self._depth[others] + self._depth[some, None]
         depth *= self._one
         depth += self._rounding
-        depth *= dim * self._greatest[some, None]
+        depth *= dim * self._slack[unions, None]
         depth *= total
         out -= depth
         np.maximum(out, 0, out=out)
@@ -347,29 +387,3 @@ def alike(covariance: np.ndarray) -> bool:
             if not np.all(np.abs(apart, out=apart) <= most):
                 return False
         return True
-
-
-def _multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
-    """The product `[r, c]` of two matrices, by small ones."""
-    rows, size = a.shape
-    if out.size * size <= _PRODUCT:
-        np.matmul(a, b, out=out)
-        return
-    tall = rows > b.shape[1]
-    step = max(_PRODUCT // (size * min(out.shape)), 1)
-    for start in range(0, max(out.shape), step):
-        some = slice(start, start + step)
-        if tall:
-            np.matmul(a[some], b, out=out[some])
-        else:
-            np.matmul(a, b[:, some], out=out[:, some])
-
-
-def _log_det(matrices: np.ndarray) -> np.ndarray:
-    """Log-determinants `[p]`, NaN of what is not positive definite."""
-    try:
-        factor = np.linalg.cholesky(matrices)
-    except np.linalg.LinAlgError:
-        sign, log_det = np.linalg.slogdet(matrices)
-        return np.where(sign > 0, log_det, np.nan)
-    return 2 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
