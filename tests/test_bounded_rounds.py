@@ -1,6 +1,7 @@
 """Many merges at a time: only those that one at a time would make, in that order."""
 
 import itertools
+from typing import Any
 
 import jax
 import numpy as np
@@ -10,7 +11,6 @@ import bregjax as bj
 from bregjax._evaluation import working
 from bregjax.clusters._closed_host import ClosedHost
 from bregjax.clusters._gaussian_host import GaussianHost
-from bregjax.clusters._host_model import rows_of
 from bregjax.clusters._moments import Moments
 from bregjax.clusters._rough_costs import RoughCosts
 from bregjax.hierarchy import _bounded_rounds
@@ -232,15 +232,15 @@ def test_gaussians_on_the_host_cost_what_the_model_says(dim, apart, rng):
 def test_what_has_no_factor_is_left_to_the_model():
     """A covariance that is not positive definite; the other pair has a cost."""
     model = bj.Gaussian().cluster_model()
-    covariance = np.array([np.eye(2), np.diag([1.0, -1.0])])
-    moments = Moments(np.array([[0.0, 0.0], [1.0, 0.0]]), covariance)
+    covariance: Any = np.array([np.eye(2), np.diag([1.0, -1.0])])
+    mean: Any = np.array([[0.0, 0.0], [1.0, 0.0]])
+    moments = Moments(mean, covariance)
     with jax.enable_x64(True):
         host = GaussianHost(model)
         states = host.leaves(moments, np.ones(2))
         assert np.isfinite(states.log_det).tolist() == [True, False]
         assert np.isfinite(host.settle(states).log_det).tolist() == [True, False]
-        pairs = [rows_of(states, np.array(rows)) for rows in ([0, 1], [0, 1])]
-        costs = host.merge_costs(*pairs, pairs[0])
+        costs = host.merge_costs(states, states, states)
     assert costs[0] == 0
     assert not np.isfinite(costs[1])
 

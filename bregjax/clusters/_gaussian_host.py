@@ -4,6 +4,8 @@ Costs are those of `FullGaussianModel.cost`, by the same formula, and nothing is
 or compiled, which takes seconds at 50 columns.
 """
 
+from typing import Any
+
 import numpy as np
 from typing_extensions import override
 
@@ -38,20 +40,21 @@ class GaussianHost(ClosedHost):
 
     @override
     def leaves(self, statistics: Moments, weights: np.ndarray) -> GaussianState:
-        covariance = np.asarray(statistics.covariance)
-        moments = Moments(np.asarray(statistics.mean), covariance)
+        covariance: Any = np.asarray(statistics.covariance)
+        mean: Any = np.asarray(statistics.mean)
         alike = len(covariance) > 0 and (covariance == covariance[:1]).all()
         try:
-            log_det = _log_dets(covariance[:1] if alike else covariance)
+            log_det: Any = _log_dets(covariance[:1] if alike else covariance)
         except np.linalg.LinAlgError:
             return super().leaves(statistics, weights)
         log_det = np.broadcast_to(log_det, weights.shape).copy()
-        return GaussianState(np.asarray(weights), moments, log_det)
+        weight: Any = np.asarray(weights)
+        return GaussianState(weight, Moments(mean, covariance), log_det)
 
     @override
     def settle(self, state: GaussianState) -> GaussianState:
         try:
-            log_det = _log_dets(np.asarray(state.moments.covariance))
+            log_det: Any = _log_dets(np.asarray(state.moments.covariance))
         except np.linalg.LinAlgError:
             return super().settle(state)
         return GaussianState(state.weight, state.moments, log_det)
@@ -63,12 +66,12 @@ class GaussianHost(ClosedHost):
         costs = np.empty(count)
         for start in range(0, count, step):
             some = slice(start, start + step)
-            parts = [rows_of(state, some) for state in (a, b)]
+            left, right = rows_of(a, some), rows_of(b, some)
             try:
-                costs[some] = _costs(*parts)
+                costs[some] = _costs(left, right)
             except np.linalg.LinAlgError:
                 # That says which pair it is.
-                costs[some] = super().merge_costs(*parts, rows_of(union, some))
+                costs[some] = super().merge_costs(left, right, rows_of(union, some))
         return costs
 
 
@@ -77,8 +80,8 @@ def _log_dets(covariance: np.ndarray) -> np.ndarray:
     return 2 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
 
 
-def _costs(a: GaussianState, b: GaussianState) -> np.ndarray:
-    """`FullGaussianModel.cost`, `[p]`."""
+def _costs(a: Any, b: Any) -> np.ndarray:
+    """`FullGaussianModel.cost` of two states `[p]`."""
     total = a.weight + b.weight
     p, q = (a.weight / total)[:, None, None], (b.weight / total)[:, None, None]
     first, second = a.moments, b.moments
