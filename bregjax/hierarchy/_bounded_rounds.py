@@ -46,8 +46,8 @@ _FIRST, _FEWEST, _MORE = 256, 8, 1.5
 _PATIENCE = 64
 # Least entries of a row that are raised together.
 _LEAST = 8
-# Bounds that are found together: what a cache holds.
-_BLOCK = 2**16
+# Bounds that are found together, and that are looked through together: what caches hold.
+_BLOCK, _ENTRIES = 2**16, 2**19
 # Bounds up to so many times the cost of a merge are worth some work.
 _FAR = 3.0
 
@@ -146,17 +146,18 @@ class Rounds:
     def _settle(self, there: np.ndarray, limit: float) -> None:
         """Raise bounds until the least of each row that is there is none, or beyond."""
         pairs = self.pairs
-        gone = np.flatnonzero(~there)
+        gone, step = np.flatnonzero(~there), max(_ENTRIES // len(pairs), 1)
         while True:
             unsure = there & ~pairs.sure & (pairs.least <= limit)
             rows = np.flatnonzero(unsure)
             if not len(rows):
                 return
-            bounds = pairs.look(rows, gone)
-            still = ~pairs.sure[rows] & (pairs.least[rows] <= limit)
-            if not still.any():
-                continue
-            self._raise(rows[still], bounds[still], limit)
+            for start in range(0, len(rows), step):
+                some = rows[start : start + step]
+                bounds = pairs.look(some, gone)
+                still = ~pairs.sure[some] & (pairs.least[some] <= limit)
+                if still.any():
+                    self._raise(some[still], bounds[still], limit)
 
     def _raise(self, rows: np.ndarray, bounds: np.ndarray, limit: float) -> None:
         """Raise bounds of rows until each has a cost within a limit or none there."""
