@@ -46,7 +46,7 @@ _FIRST, _FEWEST, _MORE = 256, 8, 1.5
 _PATIENCE = 64
 # Least entries of a row that are raised together.
 _LEAST = 8
-# Bounds that are found together, and that are looked through together: what caches hold.
+# Bounds that are found together, and that are looked through: what caches hold.
 _BLOCK, _ENTRIES = 2**16, 2**19
 # Bounds up to so many times the cost of a merge are worth some work.
 _FAR = 3.0
