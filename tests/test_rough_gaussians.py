@@ -18,6 +18,7 @@ from bregjax.hierarchy._host_costs import host_leaves, rough_host
 
 TABLES = {
     "groups": lambda rng: rng.normal(size=(60, 6)) + 5 * rng.integers(3, size=(60, 1)),
+    "forty columns": lambda rng: rng.normal(size=(30, 40)) * (1 + 9 * rng.random(40)),
     "one cloud": lambda rng: rng.normal(size=(40, 21)),
     "units": lambda rng: rng.normal(size=(40, 3)) * [1e-6, 1.0, 1e6] + [1e-6, 9, 1e8],
     "dependent": lambda rng: rng.normal(size=(50, 2)) @ [[1, 1, 0], [0, 1e-3, 1]],
@@ -63,7 +64,7 @@ def test_costs_are_off_by_no_more_than_they_say(name, factor, rng):
             union = rough.pool(*(rows_of(nodes, slice(k, k + 1)) for k in (a, b)))
             for all_, new in zip(leaves_of(nodes), leaves_of(union), strict=True):
                 all_[a] = new[0]
-            rough.merge(a, b)
+            join(rough, a, b)
             slots.remove(b)
             others = np.array([slot for slot in slots if slot != a])
             here = np.full(len(others), a)
@@ -73,8 +74,21 @@ def test_costs_are_off_by_no_more_than_they_say(name, factor, rng):
             assert np.all(np.abs(found - cost) <= error + 1e-13 * cost)
             assert np.all(error <= 1e-3 * (1 + cost))
             for limit in (0.0, np.inf):
-                bounds = rough.bounds(a, limit)[others]
+                bounds = bounds_of_union(rough, m, limit)[others]
                 assert np.all(bounds <= cost * (1 + 1e-12))
+
+
+def join(rough, low, high):
+    """Put the union of two slots into the first."""
+    rough.unite(np.array([low]), np.array([high]))
+    rough.take(np.array([low]))
+
+
+def bounds_of_union(rough, m, limit):
+    """Bounds of the costs of the union made last, with all slots."""
+    bounds = np.empty((1, m))
+    rough.bounds(slice(0, 1), slice(0, m), np.array([limit]), bounds)
+    return bounds[0]
 
 
 def leaves_of(state):
@@ -139,12 +153,12 @@ def test_errors_grow_with_the_merges_on_the_way(rng):
                 leaves_of(nodes), leaves_of(rough.pool(*states)), strict=True
             ):
                 all_[0] = new[0]
-            rough.merge(0, slot)
+            join(rough, 0, slot)
         cost = host.search_costs(rows_of(nodes, low), rows_of(nodes, last))[0]
         found, error = rough.costs(low, last)
         assert np.all(np.abs(found - cost) <= error)
         assert np.all(error > 10 * first)
-        assert np.all(rough.bounds(0, np.inf)[last] <= cost)
+        assert np.all(bounds_of_union(rough, 300, np.inf)[last] <= cost)
 
 
 def test_points_that_stay_apart(rng):

@@ -24,6 +24,8 @@ class RoughCosts(abc.ABC):
         1 0
     """
 
+    room: int
+
     @abc.abstractmethod
     def first_bounds(self) -> np.ndarray:
         """Lower bounds of the costs of all pairs of points, `[m, m]`."""
@@ -36,15 +38,28 @@ class RoughCosts(abc.ABC):
         """
 
     @abc.abstractmethod
-    def merge(self, low: int, high: int) -> None:
-        """Put the union of two slots into the first."""
+    def unite(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Put unions of pairs of slots into spare ones, whose numbers `[t]` it returns.
+
+        They take the place of those of the last call.
+        """
 
     @abc.abstractmethod
-    def bounds(self, slot: int, limit: float) -> np.ndarray:
-        """Lower bounds of the costs of the union made last, in `slot`, with all slots.
+    def bounds(
+        self, unions: slice, others: slice, limit: np.ndarray, out: np.ndarray
+    ) -> None:
+        """Find lower bounds of the costs of unions, with clusters in other slots.
 
-        Those above a limit may be looser.
+        Args:
+            unions: Which of the unions made last, `[r]`.
+            others: Slots `[c]`.
+            limit: Bounds above may be looser, `[r]`.
+            out: Where the bounds go, `[r, c]`.
         """
+
+    @abc.abstractmethod
+    def take(self, slots: np.ndarray) -> None:
+        """Move the first of the unions made last into slots, in the place of others."""
 
     @abc.abstractmethod
     def keep(self, slots: np.ndarray) -> None:

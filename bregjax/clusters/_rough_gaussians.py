@@ -24,6 +24,7 @@ from typing_extensions import override
 from bregjax.clusters._gaussian_state import GaussianState
 from bregjax.clusters._moments import Moments
 from bregjax.clusters._rough_costs import RoughCosts
+from bregjax.clusters._small_matrices import log_dets, multiply
 
 __all__ = ["RoughGaussians", "alike"]
 
@@ -33,13 +34,32 @@ _EPS = np.finfo(float).eps
 _ROUNDINGS = 8
 # Points of a cluster that are kept beside its covariance; no more than this share of
 # the columns: a matrix of products is cheaper than a covariance if it is smaller.
-_MOST, _SHARE = 12, 0.4
+_MOST, _SHARE = 20, 0.4
 # Where whitening loses nearly all digits, or squares nearly overflow, nothing is rough.
 _WORST, _LARGEST = 1e12, 1e280
 # Pairs of points that are bounded together: what a cache holds.
 _BLOCK = 2**16
-# Unions of so few points are treated apart where there are enough pairs.
-_SMALL, _ENOUGH = 4, 32
+# Unions of no more points than these are treated apart where there are enough pairs.
+_SIZES, _ENOUGH = (2, 4, 6, 8, 12, 16), 64
+# In so many columns LAPACK finds eigenvalues without blocks, which it would split over
+# threads; else those of few points are found by their products if they are no more than
+# so many, and axes of those that are not less than so many.
+_PLAIN, _WIDE, _FLAT = 32, 100.0, 0.01
+# Unions at a time, at most.
+_ROOM = 256
+# What slots have.
+_KEPT = (
+    "_weight",
+    "_mean",
+    "_norm",
+    "_scatter",
+    "_log_det",
+    "_greatest",
+    "_members",
+    "_shares",
+    "_count",
+    "_depth",
+)
 
 
 class RoughGaussians(RoughCosts):
@@ -60,19 +80,24 @@ class RoughGaussians(RoughCosts):
             condition: The most that whitening magnifies rounding.
         """
         m, dim = points.moments.mean.shape
-        self._weight = np.array(points.weight)
+        self._size = m
+        self.room = max(min(_ROOM, m // 2), 1)
+        spare = np.zeros(self.room, int)
+        slots = np.concatenate([np.arange(m), spare])
+        self._weight = np.array(points.weight)[slots]
         center = np.mean(points.moments.mean, axis=0)
         self._points = (points.moments.mean - center) @ inverse.T
-        self._mean = self._points.copy()
-        self._norm = np.sum(self._points**2, axis=1)
+        self._mean = self._points[slots]
+        self._norm = np.sum(self._mean**2, axis=1)
         self._scatter = self._weight[:, None, None] * np.eye(dim)
-        self._log_det, self._greatest = np.zeros(m), np.ones(m)
+        self._log_det, self._greatest = np.zeros(len(slots)), np.ones(len(slots))
         room = max(min(_MOST, int(_SHARE * dim)), 1)
-        self._members = np.zeros((m, room), int)
-        self._members[:, 0] = np.arange(m)
-        self._shares = np.zeros((m, room))
+        self._members = np.zeros((len(slots), room), int)
+        self._members[:, 0] = slots
+        self._shares = np.zeros((len(slots), room))
         self._shares[:, 0] = self._weight
-        self._count, self._depth = np.ones(m, int), np.zeros(m)
+        self._most = [size for size in _SIZES if size < room] + [room]
+        self._count, self._depth = np.ones(len(slots), int), np.zeros(len(slots))
         self._one = _ROUNDINGS * condition * _EPS
         self._rounding = (dim + 4) * self._one
 
@@ -109,8 +134,9 @@ class RoughGaussians(RoughCosts):
 
     def _bound_points(self, rows: slice, out: np.ndarray) -> None:
         """Fill in rows of `first_bounds`, `[r, m]`."""
-        weight, points, norm = self._weight, self._points, self._norm
-        np.matmul(points[rows], -2 * points.T, out=out)
+        m, points = self._size, self._points
+        weight, norm = self._weight[:m], self._norm[:m]
+        multiply(points[rows], -2 * points.T, out)
         sizes = norm[rows, None] + norm
         out += (1 - 4 * self._rounding) * sizes
         np.maximum(out, 0, out=out)
@@ -129,16 +155,15 @@ class RoughGaussians(RoughCosts):
         weight = w_a + w_b
         log_det, error = np.empty_like(weight), np.empty_like(weight)
         count = self._count[low] + self._count[high]
-        many = count > self._members.shape[1]
         # The smaller the matrices the better, if there are enough of a kind.
-        small = count <= (_SMALL if len(count) > _ENOUGH else 0)
-        for some, find in (
-            (small, self._by_points),
-            (~small & ~many, self._by_points),
-            (many, self._by_scatters),
-        ):
-            if some.any():
-                log_det[some], error[some] = find(low[some], high[some], weight[some])
+        kinds = np.searchsorted(self._most, count)
+        if len(count) < _ENOUGH:
+            kinds = np.where(count > self._most[-1], kinds, 0)
+        for kind in np.flatnonzero(np.bincount(kinds)):
+            some = np.flatnonzero(kinds == kind)
+            few = kind < len(self._most)
+            find = self._by_points if few else self._by_scatters
+            log_det[some], error[some] = find(low[some], high[some], weight[some])
         parts = w_a * self._log_det[low] + w_b * self._log_det[high]
         cost = 0.5 * (weight * log_det - parts)
         # w Σ_ii is at least the sum of those of the parts, whose errors are like it.
@@ -149,16 +174,25 @@ class RoughGaussians(RoughCosts):
         self, low: np.ndarray, high: np.ndarray, weight: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Log det Σ of unions of few points, and the most that it is off, `[p]`."""
-        sides = [(slots, slice(self._count[slots].max())) for slots in (low, high)]
-        members = np.concatenate([self._members[s, k] for s, k in sides], axis=1)
-        shares = np.concatenate([self._shares[s, k] for s, k in sides], axis=1)
-        shares /= weight[:, None]
+        first = self._count[low]
+        size = int((first + self._count[high]).max())
+        # Points of the second come after those of the first.
+        members, shares = self._members[low, :size], self._shares[low, :size]
+        row, place = np.nonzero(self._shares[high, :size])
+        after = first[row] + place
+        members[row, after] = self._members[high[row], place]
+        shares[row, after] = self._shares[high[row], place]
+        points = self._about_mean(members, shares / weight[:, None])
+        products = points @ points.swapaxes(1, 2)
+        products += np.eye(members.shape[1])
+        return log_dets(products), self._error(products)
+
+    def _about_mean(self, members: np.ndarray, shares: np.ndarray) -> np.ndarray:
+        """√π_i (y_i − ȳ) of clusters, `[p, n, d]`."""
         points = self._points[members]
         points -= shares[:, None, :] @ points
         points *= np.sqrt(shares)[:, :, None]
-        products = points @ points.swapaxes(1, 2)
-        products += np.eye(members.shape[1])
-        return _log_det(products), self._error(products)
+        return points
 
     def _by_scatters(
         self, low: np.ndarray, high: np.ndarray, weight: np.ndarray
@@ -170,7 +204,7 @@ class RoughGaussians(RoughCosts):
         scatter = delta[:, :, None] * delta[:, None, :]
         scatter += self._scatter[low]
         scatter += self._scatter[high]
-        log_det = _log_det(scatter) - scatter.shape[1] * np.log(weight)
+        log_det = log_dets(scatter) - scatter.shape[1] * np.log(weight)
         return log_det, self._error(scatter) / weight
 
     def _error(self, matrices: np.ndarray) -> np.ndarray:
@@ -179,78 +213,154 @@ class RoughGaussians(RoughCosts):
         return self._rounding * np.sum(np.sqrt(diagonal), axis=-1) ** 2
 
     @override
-    def merge(self, low: int, high: int) -> None:
+    def unite(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        count, room = len(low), self._members.shape[1]
+        some = slice(self._size, self._size + count)
         w_a, w_b = self._weight[low], self._weight[high]
         weight = w_a + w_b
+        self._weight[some] = weight
         delta = self._mean[low] - self._mean[high]
-        self._scatter[low] += self._scatter[high]
-        self._scatter[low] += np.multiply.outer(w_a / weight * w_b * delta, delta)
-        self._weight[low] = weight
-        self._mean[low] -= w_b / weight * delta
-        self._norm[low] = self._mean[low] @ self._mean[low]
-        room, (first, second) = self._members.shape[1], self._count[[low, high]]
-        if first + second <= room:
-            there = slice(first, first + second)
-            self._members[low, there] = self._members[high, :second]
-            self._shares[low, there] = self._shares[high, :second]
-        self._count[low] = min(first + second, room + 1)
-        self._depth[low] = 1 + max(self._depth[low], self._depth[high])
-        self._values, self._axes = np.linalg.eigh(self._scatter[low] / weight)
-        self._log_det[low] = np.sum(np.log(self._values))
-        rounding = self._rounding + self._one * self._depth[low]
-        self._greatest[low] = self._values[-1] * (1 + rounding)
+        step = delta * (w_a / weight * w_b)[:, None]
+        scatter = step[:, :, None] * delta[:, None, :]
+        scatter += self._scatter[low]
+        scatter += self._scatter[high]
+        self._scatter[some] = scatter
+        mean = self._mean[low] - (w_b / weight)[:, None] * delta
+        self._mean[some], self._norm[some] = mean, np.sum(mean**2, axis=1)
+        first, second = self._count[low], self._count[high]
+        fits = np.flatnonzero(first + second <= room)
+        union, after = fits + self._size, high[fits]
+        self._members[some], self._shares[some] = self._members[low], self._shares[low]
+        row, place = np.nonzero(self._shares[after])
+        later = first[fits[row]] + place
+        self._members[union[row], later] = self._members[after[row], place]
+        self._shares[union[row], later] = self._shares[after[row], place]
+        self._count[some] = np.minimum(first + second, room + 1)
+        depth = 1 + np.maximum(self._depth[low], self._depth[high])
+        self._depth[some] = depth
+        scatter /= weight[:, None, None]
+        self._find_axes(some, scatter)
+        self._log_det[some] = np.sum(np.log(self._values), axis=1)
+        rounding = self._rounding + self._one * depth
+        self._greatest[some] = self._values.max(axis=1) * (1 + rounding)
+        return np.arange(some.start, some.stop)
+
+    def _find_axes(self, some: slice, covariance: np.ndarray) -> None:
+        """Find eigenvalues and axes of unions, of few points by their products.
+
+        With G = U diag(g) Uᵀ and points P about their mean, the axes are g_k^-½ (PᵀU)_k
+        and the eigenvalues 1 + g_k; but for rounding, which magnifies by g_1 / g_k.
+        """
+        count, dim = covariance.shape[:2]
+        self._values, self._axes = np.ones((count, dim)), np.zeros(covariance.shape)
+        self._slack = np.empty(count)
+        plain = np.ones(count, bool)
+        few = np.flatnonzero(self._count[some] <= self._members.shape[1])
+        if dim > _PLAIN and len(few):
+            unions = self._size + few
+            size = int(self._count[unions].max())
+            shares = self._shares[unions, :size] / self._weight[unions, None]
+            points = self._about_mean(self._members[unions, :size], shares)
+            values, axes = np.linalg.eigh(points @ points.swapaxes(1, 2))
+            narrow = values[:, -1] <= _WIDE
+            few, values, axes = few[narrow], np.maximum(values[narrow], 0), axes[narrow]
+            axes = axes.swapaxes(1, 2) @ points[narrow]
+            flat = values < _FLAT
+            axes /= np.sqrt(np.where(flat, np.inf, values))[:, :, None]
+            self._values[few, dim - size :] = 1 + values
+            self._axes[few, :, dim - size :] = axes.swapaxes(1, 2)
+            # Rounding changes products by n d ε g_1 and axes by 1 / _FLAT times that,
+            # which counts 1 + g_1 times: no more than this, with n less than d / 2.
+            self._slack[few] = 8 * (1 + values[:, -1]) ** 2
+            plain[few] = False
+        if plain.any():
+            values, self._axes[plain] = np.linalg.eigh(covariance[plain])
+            self._values[plain], self._slack[plain] = values, values[:, -1]
 
     @override
-    def bounds(self, slot: int, limit: float) -> np.ndarray:
+    def take(self, slots: np.ndarray) -> None:
+        some = slice(self._size, self._size + len(slots))
+        for name in _KEPT:
+            kept = getattr(self, name)
+            kept[slots] = kept[some]
+
+    @override
+    def bounds(
+        self, unions: slice, others: slice, limit: np.ndarray, out: np.ndarray
+    ) -> None:
         """Bound the part of the cost that goes by means.
 
         With Σ_k ≤ λ_k I that is at least
 
             ½ w log(1 + pq Σ_e δ_e² / (p s_e + q λ_k)),
 
-        s_e the eigenvalues of this slot's covariance, δ in coordinates along its axes;
+        s_e the eigenvalues of a union's covariance, δ in coordinates along its axes;
         and less with the greatest eigenvalue for all s_e, which spares the rotation
-        where that is enough.
+        where that is enough; or with one for all but the greatest.
         """
-        weight = self._weight + self._weight[slot]
-        p, q = self._weight[slot] / weight, self._weight / weight
-        mean = self._mean[slot]
-        distance = self._norm - 2 * (self._mean @ mean)
-        distance += self._norm[slot]
-        distance -= 4 * self._rounding * (self._norm + self._norm[slot])
-        np.maximum(distance, 0, out=distance)
-        distance /= p * self._greatest[slot] + q * self._greatest
-        factor = (0.5 - self._rounding) * weight
-        bound = factor * np.log1p(p * q * distance)
-        near = np.flatnonzero(bound < limit)
-        p, q = p[near], q[near]
-        delta = self._mean[near] - mean
-        delta = delta @ self._axes
-        size = p[:, None] * self._values
-        size += (q * self._greatest[near])[:, None]
-        np.square(delta, out=delta)
-        delta /= size
-        spread = p * q * (1 - self._rounding) * delta.sum(axis=1)
-        bound[near] = factor[near] * np.log1p(spread)
-        # Of means so near that rounding has moved them.
-        depth = self._depth + self._depth[slot]
-        bound -= (self._rounding + self._one * depth) * len(mean) * weight
-        return np.maximum(bound, 0, out=bound)
+        some = slice(self._size + unions.start, self._size + unions.stop)
+        w, v = self._weight[some, None], self._weight[others]
+        mean, norm = self._mean[others], self._norm[others]
+        greatest, dim = self._greatest[others], mean.shape[1]
+        multiply(self._mean[some], -2 * mean.T, out)
+        sizes = self._norm[some, None] + norm
+        sizes *= 1 - 4 * self._rounding
+        out += sizes
+        np.maximum(out, 0, out=out)
+        total = w + v
+        share = np.divide(w, total, out=sizes)
+        share *= v
+        out *= share
+        size = np.add(w * self._greatest[some, None], v * greatest, out=share)
+        out /= size
+        np.log1p(out, out=out)
+        out *= (0.5 - self._rounding) * total
+        flat = np.flatnonzero(out < limit[:, None])
+        row, near = np.divmod(flat, out.shape[1])
+        weight, p, q = total[row, near], w[row, 0], v[near]
+        p /= weight
+        q /= weight
+        # Of n points all but n − 1 eigenvalues are 1; the rest are no more than the
+        # next.
+        many = min(int(self._count[some].max()) - 1, dim - 1)
+        axes, values = self._axes[unions][:, :, dim - many :], self._values[unions]
+        delta = self._mean[some][row]
+        np.subtract(mean[near], delta, out=delta)
+        along = np.empty((len(near), many))
+        ends = np.searchsorted(row, np.arange(len(out) + 1)).tolist()
+        for k in range(len(out)):
+            part = slice(ends[k], ends[k + 1])
+            multiply(delta[part], axes[k], along[part])
+        np.square(along, out=along)
+        across = (1 - self._rounding) * np.einsum("pd,pd->p", delta, delta)
+        across -= along.sum(axis=1)
+        floor = q * greatest[near]
+        # Axes may be missing where eigenvalues are next to 1.
+        beside = np.maximum(values[:, dim - many - 1], 1 + _FLAT)
+        spread = np.maximum(across, 0) / (p * beside[row] + floor)
+        size = values[row, dim - many :]
+        size *= p[:, None]
+        size += floor[:, None]
+        along /= size
+        spread += along.sum(axis=1)
+        spread *= p * q * (1 - self._rounding)
+        out[row, near] = (0.5 - self._rounding) * weight * np.log1p(spread)
+        # Of means so near that rounding has moved them, and of eigenvalues so far from
+        # the greatest that rounding has: none is less than 1.
+        depth = self._depth[others] + self._depth[some, None]
+        depth *= self._one
+        depth += self._rounding
+        depth *= dim * self._slack[unions, None]
+        depth *= total
+        out -= depth
+        np.maximum(out, 0, out=out)
 
     @override
     def keep(self, slots: np.ndarray) -> None:
-        for name in (
-            "_weight",
-            "_mean",
-            "_norm",
-            "_scatter",
-            "_log_det",
-            "_greatest",
-            "_members",
-            "_shares",
-            "_count",
-            "_depth",
-        ):
+        self._size = len(slots)
+        # What is in spare slots does not matter.
+        slots = np.concatenate([slots, np.arange(self.room)])
+        for name in _KEPT:
             setattr(self, name, getattr(self, name)[slots])
 
     @override
@@ -270,16 +380,10 @@ def alike(covariance: np.ndarray) -> bool:
     """Whether covariances `[m, d, d]` are one, to rounding."""
     with np.errstate(over="ignore", invalid="ignore"):
         deviation = np.sqrt(np.diagonal(covariance[0]))
-        apart = np.abs(covariance - covariance[:1]).max(axis=0)
         most = len(deviation) * _EPS * np.outer(deviation, deviation)
-        return bool(np.all(apart <= most))
-
-
-def _log_det(matrices: np.ndarray) -> np.ndarray:
-    """Log-determinants `[p]`, NaN of what is not positive definite."""
-    try:
-        factor = np.linalg.cholesky(matrices)
-    except np.linalg.LinAlgError:
-        sign, log_det = np.linalg.slogdet(matrices)
-        return np.where(sign > 0, log_det, np.nan)
-    return 2 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
+        step = max(_BLOCK // most.size, 1)
+        for start in range(0, len(covariance), step):
+            apart = covariance[start : start + step] - covariance[0]
+            if not np.all(np.abs(apart, out=apart) <= most):
+                return False
+        return True

@@ -17,6 +17,7 @@ __all__ = [
     "BoundMatrix",
     "distinct_pairs",
     "telescoped",
+    "telescoped_rows",
 ]
 
 # What is known of a pair: a lower bound; a cost that may be off, less what it may be
@@ -51,9 +52,14 @@ class BoundMatrix:
     def __len__(self) -> int:
         return len(self.least)
 
-    def look(self, rows: np.ndarray) -> np.ndarray:
-        """Find the least entries of rows; return the rows, `[r, c]`."""
+    def look(self, rows: np.ndarray, but: np.ndarray | None = None) -> np.ndarray:
+        """Find the least entries of rows, but in some slots; return the rows, `[r, c]`.
+
+        These are infinite in the slots that are left out.
+        """
         bounds = self.bound[rows]
+        if but is not None:
+            bounds[:, but] = np.inf
         nearest = bounds.argmin(axis=1)
         self.nearest[rows] = nearest
         self.least[rows] = bounds[np.arange(len(rows)), nearest]
@@ -88,18 +94,41 @@ class BoundMatrix:
             np.minimum.at(self.least, i, values)
             self.sure[i] = False
 
-    def join(self, low: int, high: int, bound: np.ndarray) -> None:
-        """Put the bounds of a union in the place of one of its parts, `[c]`."""
-        self.bound[low], self.bound[:, low] = bound, bound
+    def lift(self, low: np.ndarray, high: np.ndarray, rough: np.ndarray) -> None:
+        """Raise bounds of pairs to rough costs, where these are more and are known."""
+        old = self.bound[low, high]
+        values = np.maximum(old, np.where(np.isfinite(rough), rough, 0))
+        for i, j in ((low, high), (high, low)):
+            self.bound[i, j], self.kind[i, j] = values, ROUGH
+
+    def join(
+        self, low: np.ndarray, high: np.ndarray, bound: np.ndarray, kind: np.ndarray
+    ) -> None:
+        """Put bounds of unions in the place of those of one of their parts.
+
+        Args:
+            low: The slots of these parts, `[t]`.
+            high: Those of the others, `[t]`, which are not used any more.
+            bound: Bounds with all slots, `[t, c]`, and with each other in the columns
+                `low`; infinite in the column of the union itself, and in `high`.
+            kind: BOUND, ROUGH or COST of each, `[t, c]`.
+        """
+        self.bound[low], self.bound[:, low] = bound, bound.T
+        self.kind[low], self.kind[:, low] = kind, kind.T
         self.bound[high], self.bound[:, high] = np.inf, np.inf
-        kind = np.where(bound == np.inf, COST, BOUND)
-        self.kind[low], self.kind[:, low] = kind, kind
         self.kind[high], self.kind[:, high] = COST, COST
-        self.sure[(self.nearest == low) | (self.nearest == high)] = False
-        self.sure[bound < self.least] = False
-        np.minimum(self.least, bound, out=self.least)
+        self.forget(low, high)
+        least = bound.min(axis=0)
+        self.sure[least < self.least] = False
+        np.minimum(self.least, least, out=self.least)
         self.least[high], self.sure[high] = np.inf, True
-        self.look(np.array([low]))
+        self.look(low)
+
+    def forget(self, low: np.ndarray, high: np.ndarray) -> None:
+        """Be not sure of rows whose nearest is in one of these slots."""
+        gone = np.zeros(len(self), bool)
+        gone[low], gone[high] = True, True
+        self.sure[gone[self.nearest]] = False
 
     def keep(self, slots: np.ndarray) -> None:
         """Leave out all other slots, which must have no finite entry."""
@@ -131,6 +160,27 @@ def telescoped(
     np.maximum(bound, 0, out=bound)
     bound[~there] = np.inf
     return bound
+
+
+def telescoped_rows(
+    rows_a: np.ndarray, rows_b: np.ndarray, cost: np.ndarray
+) -> np.ndarray:
+    """`telescoped` for many unions, where all costs could be computed.
+
+    Args:
+        rows_a: Lower bounds of the costs of one part of each with others, `[t, c]`,
+            which is used up.
+        rows_b: Those of the other part.
+        cost: What it costs to join the parts, or more, `[t, 1]`.
+    """
+    bound = np.maximum(rows_a, rows_b)
+    rows_a += rows_b
+    # That is at most twice the larger; infinite entries stay so.
+    bound *= 1 - 2 * _ROUNDINGS
+    bound -= (1 + _ROUNDINGS) * cost
+    rows_a *= 0.5 - _ROUNDINGS
+    rows_a -= (0.5 + _ROUNDINGS) * cost
+    return np.maximum(bound, rows_a, out=bound)
 
 
 def distinct_pairs(

@@ -14,6 +14,8 @@ from bregjax._problem import Problem
 from bregjax._typing import PyTree
 from bregjax.clusters import BregmanModel, ClusterModel, HostModel
 from bregjax.clusters._closed_host import ClosedHost
+from bregjax.clusters._gaussian_host import GaussianHost
+from bregjax.clusters._gaussian_models import FullGaussianModel
 from bregjax.clusters._host_model import rows_of
 from bregjax.clusters._seen_host import SeenHost
 from bregjax.clusters._seen_models import ObservedModel
@@ -108,6 +110,8 @@ def closed_host(model: ClusterModel) -> HostModel:
     if isinstance(model, ObservedModel):
         product = ClosedHost(model.product)
         return SeenHost(model.columns, np.asarray(model.weights), product)
+    if type(model) is FullGaussianModel:
+        return GaussianHost(model)
     return ClosedHost(model, search_model(model))
 
 
