@@ -39,6 +39,9 @@ _TALL, _WIDE = (8, 64), (32, 256)
 _BLOCK = 2**20
 # Candidates of a row by float32 that are looked at, if more than those asked for.
 _MANY = 64
+# Weights within this factor of 1, either way, are divided by in float32: quotients are
+# less exact where they underflow, but by less than is taken off squares.
+_GREAT = 2.0**20
 
 
 @dataclass(frozen=True)
@@ -229,8 +232,7 @@ class Panels:
         # What all are divided by alike can wait.
         alike = np.min(self.light[self.slots >= 0]) == np.max(self.light)
         if not alike:
-            # By float64: weights may be beyond what float32 has.
-            square = square / (rows.reshape(-1, 1, self.tall, 1) + self.light[None])
+            square = _divided(square, rows.reshape(-1, 1, self.tall, 1), self.light)
         least = np.min(square, axis=3).swapaxes(1, 2).reshape(len(rows), -1)
         least = least[: len(light)]
         panel = np.argmin(least, axis=1)
@@ -240,8 +242,18 @@ class Panels:
         column = np.argmin(within, axis=1)
         within[at, column] = np.inf
         least[at, panel] = np.min(within, axis=1)
-        bound = np.min(least, axis=1)
+        bound = np.min(least, axis=1).astype(float)
         return self.slots[panel, 0, column], bound / (2 * light) if alike else bound
+
+
+def _divided(square: np.ndarray, rows: np.ndarray, light: np.ndarray) -> np.ndarray:
+    """Divide squares by sums of rows and points, rounding down; may overwrite them."""
+    real = light[light > 0]
+    if np.max(real) > _GREAT or np.min(real) < 1 / _GREAT:
+        return square / (rows + light[None])
+    less = np.float32(1 + 4 * float(np.finfo(np.float32).eps))
+    square /= less * (rows.astype(np.float32) + light.astype(np.float32)[None])
+    return square
 
 
 def _shape(m: int, n: int, count: int) -> tuple[int, int, int, int]:
