@@ -13,8 +13,8 @@ from bregjax.clusters._closed_host import ClosedHost
 from bregjax.clusters._gaussian_host import GaussianHost
 from bregjax.clusters._moments import Moments
 from bregjax.clusters._rough_costs import RoughCosts
-from bregjax.hierarchy import _bounded_rounds
-from bregjax.hierarchy._bound_matrix import (
+from bregjax.hierarchy._bounded import rounds as rounds_module
+from bregjax.hierarchy._bounded.bound_matrix import (
     BOUND,
     COST,
     ROUGH,
@@ -22,11 +22,11 @@ from bregjax.hierarchy._bound_matrix import (
     telescoped,
     telescoped_rows,
 )
-from bregjax.hierarchy._bounded_rounds import Rounds
-from bregjax.hierarchy._bounded_run import BoundedRun
+from bregjax.hierarchy._bounded.rounds import Rounds
+from bregjax.hierarchy._bounded.run import BoundedRun
+from bregjax.hierarchy._bounded.speculation import Speculation
 from bregjax.hierarchy._engine_bounded import bounded
 from bregjax.hierarchy._host_costs import closed_host, host_leaves
-from bregjax.hierarchy._speculation import Speculation
 
 
 class AnyCosts(RoughCosts):
@@ -104,7 +104,7 @@ def one_at_a_time(model, m):
 def test_rounds_make_the_merges_of_one_at_a_time(seed, error, monkeypatch):
     """Costs know no law, so that a union often comes before what is next without it."""
     monkeypatch.setattr(
-        _bounded_rounds,
+        rounds_module,
         "telescoped_rows",
         lambda a, b, _: np.where(a + b < np.inf, 0, a + b),
     )

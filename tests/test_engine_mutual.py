@@ -11,10 +11,11 @@ from scipy.cluster.hierarchy import linkage
 
 import bregjax as bj
 from bregjax.convex import SquaredNorm
-from bregjax.hierarchy import _engine_mutual, _near_points, _point_panels, _runs
+from bregjax.hierarchy import _engine_mutual, _runs
 from bregjax.hierarchy._engine_mutual import MutualInfo, mutual
-from bregjax.hierarchy._near_points import NearPoints
-from bregjax.hierarchy._neighbourhoods import Neighbourhoods
+from bregjax.hierarchy._mutual import near_points, panels
+from bregjax.hierarchy._mutual.near_points import NearPoints
+from bregjax.hierarchy._mutual.neighbourhoods import Neighbourhoods
 
 rng = np.random.default_rng(0)
 ANGLES = np.arange(90) * 2 * np.pi / 90
@@ -163,7 +164,7 @@ def test_costs_that_are_no_numbers_end_in_a_tree():
 @pytest.mark.parametrize("name", HARD)
 def test_nearest(monkeypatch, name, count, finer):
     """By float32 first or by float64 alone; in one block of rows or in several."""
-    monkeypatch.setattr(_point_panels, "_BLOCK", 2**12 if finer else 2**20)
+    monkeypatch.setattr(panels, "_BLOCK", 2**12 if finer else 2**20)
     x = HARD[name]
     points = NearPoints(x, np.ones(len(x)))
     points._float32_serves = not finer
@@ -182,8 +183,8 @@ def test_nearest_by_weights(name, count, finer):
 
 @pytest.mark.parametrize(("name", "serves"), [("normal", True), ("two places", False)])
 def test_float32_is_given_up_where_it_decides_little(monkeypatch, name, serves):
-    monkeypatch.setattr(_near_points, "_TRIED", 20)
-    monkeypatch.setattr(_point_panels, "_MANY", 8)
+    monkeypatch.setattr(near_points, "_TRIED", 20)
+    monkeypatch.setattr(panels, "_MANY", 8)
     points = NearPoints(HARD[name], np.ones(90))
     points.nearest(np.arange(90), 1)
     assert points._float32_serves == serves

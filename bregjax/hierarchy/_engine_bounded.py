@@ -27,7 +27,7 @@ import numpy as np
 from bregjax._typing import PyTree
 from bregjax.clusters import HostModel
 from bregjax.clusters._host_model import rows_of
-from bregjax.hierarchy._bounded_run import BoundedInfo, BoundedRun
+from bregjax.hierarchy._bounded.run import BoundedInfo, BoundedRun
 from bregjax.hierarchy._interrupted import Interrupted, Report
 
 __all__ = ["BoundedInfo", "bounded"]

@@ -26,7 +26,7 @@ import numpy as np
 
 from bregjax._typing import PyTree
 from bregjax.clusters import HostModel
-from bregjax.hierarchy._bound_matrix import LOST
+from bregjax.hierarchy._bounded.bound_matrix import LOST
 from bregjax.hierarchy._interrupted import Interrupted
 from bregjax.hierarchy._union_store import UnionStore
 

@@ -32,8 +32,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bregjax.hierarchy._interrupted import Interrupted, Report
-from bregjax.hierarchy._near_points import NearPoints
-from bregjax.hierarchy._neighbourhoods import Neighbourhoods
+from bregjax.hierarchy._mutual.near_points import NearPoints
+from bregjax.hierarchy._mutual.neighbourhoods import Neighbourhoods
 
 __all__ = ["MutualInfo", "mutual"]
 

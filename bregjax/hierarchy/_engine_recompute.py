@@ -21,7 +21,7 @@ import numpy as np
 
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import ClusterModel, HostModel
-from bregjax.hierarchy._bounded_run import BoundedRun
+from bregjax.hierarchy._bounded.run import BoundedRun
 from bregjax.hierarchy._interrupted import Interrupted
 from bregjax.hierarchy._pure_engine import PureEngine
 from bregjax.hierarchy._search import (

@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from bregjax.hierarchy._neighbourhoods import Neighbourhoods
-from bregjax.hierarchy._point_panels import Panels, lightness, ranks, tie_key
+from bregjax.hierarchy._mutual.neighbourhoods import Neighbourhoods
+from bregjax.hierarchy._mutual.panels import Panels, lightness, ranks, tie_key
 
 __all__ = ["NearPoints"]
 

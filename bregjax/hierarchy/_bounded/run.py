@@ -9,7 +9,7 @@ from bregjax._typing import PyTree
 from bregjax.clusters import HostModel
 from bregjax.clusters._host_model import rows_of
 from bregjax.clusters._rough_costs import RoughCosts
-from bregjax.hierarchy._bound_matrix import (
+from bregjax.hierarchy._bounded.bound_matrix import (
     BOUND,
     COST,
     LOST,
@@ -18,7 +18,7 @@ from bregjax.hierarchy._bound_matrix import (
     distinct_pairs,
     telescoped,
 )
-from bregjax.hierarchy._bounded_rounds import Rounds
+from bregjax.hierarchy._bounded.rounds import Rounds
 from bregjax.hierarchy._host_costs import put
 from bregjax.hierarchy._interrupted import Report
 

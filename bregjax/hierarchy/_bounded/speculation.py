@@ -8,7 +8,7 @@ the first two come next, and then that union and that point.
 import numpy as np
 
 from bregjax.clusters._rough_costs import RoughCosts
-from bregjax.hierarchy._bound_matrix import BOUND, COST, ROUGH
+from bregjax.hierarchy._bounded.bound_matrix import BOUND, COST, ROUGH
 
 __all__ = ["Speculation"]
 

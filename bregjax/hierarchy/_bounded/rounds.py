@@ -27,7 +27,7 @@ union of the first costs 6 with 3 and more with the others: both merge in one ro
 import numpy as np
 
 from bregjax.clusters._rough_costs import RoughCosts
-from bregjax.hierarchy._bound_matrix import (
+from bregjax.hierarchy._bounded.bound_matrix import (
     BOUND,
     COST,
     LOST,
@@ -35,7 +35,7 @@ from bregjax.hierarchy._bound_matrix import (
     distinct_pairs,
     telescoped_rows,
 )
-from bregjax.hierarchy._speculation import Speculation
+from bregjax.hierarchy._bounded.speculation import Speculation
 
 __all__ = ["Rounds"]
 
