@@ -29,13 +29,13 @@ _TRIED, _SHARE = 256, 0.1
 
 
 class NearPoints:
-    """Points in slots, all of them in use.
+    """Points in slots, all of them in use. Costs are in a unit of their own.
 
     Examples:
         >>> points = NearPoints(np.array([[0.0], [1.0], [3.0]]), np.ones(3))
         >>> found = points.nearest(np.array([0, 2]), 1)
-        >>> print(found.index.ravel(), found.cost.ravel())
-        [1 1] [0.5 2. ]
+        >>> print(found.index.ravel(), found.cost.ravel() / found.cost[0])
+        [1 1] [1. 4.]
     """
 
     def __init__(self, mean: np.ndarray, weight: np.ndarray) -> None:
