@@ -104,7 +104,9 @@ def main():
         for count in (1, 2):
             found = run(m, n, count)
             trees |= {process["tree"] for process in found}
-            of = lambda name: ", ".join(f"{one[name]:.0f}" for one in found)  # noqa: B023
+            of = lambda name, of_all=found: ", ".join(
+                f"{one[name]:.0f}" for one in of_all
+            )
             print(
                 f"| {m:,} × {n:,} | {count} | {found[0]['seconds']:.1f} | "
                 f"{of('peak')} | {of('held')} | {'yes' if len(trees) == 1 else 'no'} |",

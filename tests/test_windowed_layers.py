@@ -136,6 +136,10 @@ def test_the_pace_falls_with_failures_and_recovers():
     assert not pace.is_costly(1000, 5000)
     pace.undone(5000, np.dtype(np.float32))
     assert pace.is_costly(1000, 5000)
+    patient = Pace(reducible=False, expensive=True)
+    for rows, costly in ((1000, False), (200, True)):
+        patient.undone(rows, np.dtype(np.float32))
+        assert patient.is_costly(1000, rows) == costly
 
 
 # --- The query ------------------------------------------------------------------------

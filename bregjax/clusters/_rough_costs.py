@@ -15,6 +15,9 @@ class RoughCosts(abc.ABC):
     Most pairs that an engine looks at cost so much more than the one that merges next
     that a rough cost says so.
 
+    Attributes:
+        room: How many unions there are spare slots for.
+
     Examples:
         >>> import bregjax as bj
         >>> x = [[0.0, 0.0], [2.0, 0.0]]

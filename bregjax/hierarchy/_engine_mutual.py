@@ -31,6 +31,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bregjax.hierarchy._equal_pairs import equal_pairs
 from bregjax.hierarchy._interrupted import Interrupted, Report
 from bregjax.hierarchy._mutual.near_points import NearPoints
 from bregjax.hierarchy._mutual.neighbourhoods import Neighbourhoods
@@ -125,16 +126,10 @@ class _Run:
     def merge_equals(self, labels: np.ndarray) -> None:
         """Merge equal points, in pairs of pairs: as many rounds as doublings."""
         while True:
-            slots = np.lexsort((self._node, labels))
-            equal = labels[slots[1:]] == labels[slots[:-1]]
-            starts = np.flatnonzero(np.append(True, ~equal))
-            lengths = np.diff(np.append(starts, len(slots)))
-            place = np.arange(len(slots)) - np.repeat(starts, lengths)
-            even = np.flatnonzero(equal & (place[:-1] % 2 == 0))
-            if not len(even):
+            first, second = equal_pairs(np.arange(self.left), labels, self._node)
+            if not len(first):
                 break
-            first, second = slots[even], slots[even + 1]
-            self._record(first, second, np.zeros(len(even)))
+            self._record(first, second, np.zeros(len(first)))
             self._points.unite(first, second)
             kept = self._without(second)
             self._near = self._near.taken(kept)

@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 
 from bregjax._typing import PyTree
 from bregjax.clusters import ClusterModel, HostModel, Screen
+from bregjax.hierarchy._equal_pairs import equal_pairs
 from bregjax.hierarchy._interrupted import Interrupted
 from bregjax.hierarchy._windowed.fallbacks import one_by_one
 from bregjax.hierarchy._windowed.fallbacks.cached import merge_cached, serves
@@ -159,16 +160,9 @@ class _Run:
         of_slot = np.zeros(clusters.store.capacity, labels.dtype)
         of_slot[: len(labels)] = labels
         while True:
-            slots = clusters.active
-            slots = slots[np.lexsort((self._node[slots], of_slot[slots]))]
-            equal = of_slot[slots[1:]] == of_slot[slots[:-1]]
-            run_starts = np.flatnonzero(np.append(True, ~equal))
-            lengths = np.diff(np.append(run_starts, len(slots)))
-            place = np.arange(len(slots)) - np.repeat(run_starts, lengths)
-            even = np.flatnonzero(equal & (place[:-1] % 2 == 0))
-            if not len(even):
+            first, second = equal_pairs(clusters.active, of_slot, self._node)
+            if not len(first):
                 break
-            first, second = slots[even], slots[even + 1]
             union = clusters.unite(first, second)
             of_slot[union] = of_slot[first]
             self._commit(first, second, union, np.zeros(len(union)))
