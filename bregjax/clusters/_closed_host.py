@@ -13,7 +13,9 @@ from bregjax.clusters._bregman_model import BregmanModel
 from bregjax.clusters._gaussian_models import FullGaussianModel
 from bregjax.clusters._host_model import HostModel, rows_of
 from bregjax.clusters._rough_costs import RoughCosts
+from bregjax.clusters._rough_entropies import RoughEntropies
 from bregjax.clusters._rough_gaussians import RoughGaussians, alike
+from bregjax.convex import NegativeEntropy, SimplexEntropy
 
 __all__ = ["ClosedHost"]
 
@@ -22,6 +24,9 @@ _SIZES = (64, 2048)
 # Nanoseconds that a merge takes beside its costs, and that compiling an engine takes
 # beside the costs that it computes in two places.
 _MERGE, _ENGINE = 3e5, 1.2e9
+# Up to so many points rough costs spare most of the work, whatever costs are: beyond,
+# windows take less time, of full Gaussians more memory than 2.4 GB.
+_FEW_ROUGH, _MANY_ROUGH = 2**12, 2**14
 
 
 class ClosedHost(HostModel):
@@ -87,13 +92,28 @@ class ClosedHost(HostModel):
             return None
         return leaves.mean.reshape(len(leaves.weight), -1), leaves.weight
 
+    @property
+    def _is_entropic(self) -> bool:
+        kinds = NegativeEntropy, SimplexEntropy
+        model = self.model
+        return isinstance(model, BregmanModel) and isinstance(model.function, kinds)
+
+    @property
+    @override
+    def most_rough(self) -> int:
+        return _FEW_ROUGH if self._is_entropic else _MANY_ROUGH
+
     @override
     def has_rough(self, statistics: Callable[[], PyTree]) -> bool:
         is_full = isinstance(self._search, FullGaussianModel)
-        return is_full and alike(np.asarray(statistics().covariance))
+        return self._is_entropic or (
+            is_full and alike(np.asarray(statistics().covariance))
+        )
 
     @override
     def rough(self, leaves: PyTree) -> RoughCosts | None:
+        if self._is_entropic:
+            return RoughEntropies(leaves)
         is_full = isinstance(self._search, FullGaussianModel)
         return RoughGaussians.of(leaves) if is_full else None
 

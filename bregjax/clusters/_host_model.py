@@ -85,6 +85,11 @@ class HostModel(abc.ABC):
         """
         del leaves
 
+    @property
+    def most_rough(self) -> int:
+        """Up to how many points `rough` takes less time than other engines."""
+        return 0
+
     def has_rough(self, statistics: Callable[[], PyTree]) -> bool:
         """Whether `rough` has costs for clusters of points.
 

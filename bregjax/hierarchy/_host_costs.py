@@ -36,9 +36,8 @@ __all__ = [
 
 # Up to so many points trees are made by NumPy, if that is quick.
 _FEW_POINTS = 1000
-# Or so many, of no more than so many numbers, where rough costs spare most of the work:
-# 2.4 GB of bounds, 1 GB of covariances.
-_MANY_POINTS, _MANY_NUMBERS = 2**14, 2**27
+# Numbers of the points' covariances, 1 GB, up to which costs may be rough.
+_MANY_NUMBERS = 2**27
 
 
 def host_of(problem: Problem) -> HostModel | None:
@@ -96,12 +95,14 @@ def rough_host(problem: Problem) -> HostModel | None:
     Args:
         problem: In the precision of the work.
     """
-    size, m = problem.x.size * problem.x.shape[-1], problem.num_points
-    if m > _MANY_POINTS or size > _MANY_NUMBERS or host_of(problem) is not None:
+    size = problem.x.size * problem.x.shape[-1]
+    if size > _MANY_NUMBERS or host_of(problem) is not None:
         return None
     if not works_in_double(problem):
         return None
     host = closed_host(problem.family.cluster_model())
+    if problem.num_points > host.most_rough:
+        return None
     return host if host.has_rough(lambda: smoothed_statistics(problem)[0]) else None
 
 
