@@ -13,9 +13,14 @@ from bregjax.clusters._bregman_model import BregmanModel
 from bregjax.clusters._gaussian_models import FullGaussianModel
 from bregjax.clusters._host_model import HostModel, rows_of
 from bregjax.clusters._rough_costs import RoughCosts
-from bregjax.clusters._rough_entropies import RoughEntropies
 from bregjax.clusters._rough_gaussians import RoughGaussians, alike
-from bregjax.convex import NegativeEntropy, SimplexEntropy
+from bregjax.convex import (
+    BinaryEntropy,
+    ConvexFunction,
+    NegativeEntropy,
+    Scaled,
+    SimplexEntropy,
+)
 
 __all__ = ["ClosedHost"]
 
@@ -24,9 +29,6 @@ _SIZES = (64, 2048)
 # Nanoseconds that a merge takes beside its costs, and that compiling an engine takes
 # beside the costs that it computes in two places.
 _MERGE, _ENGINE = 3e5, 1.2e9
-# Up to so many points rough costs spare most of the work, whatever costs are: beyond,
-# windows take less time, of full Gaussians more memory than 2.4 GB.
-_FEW_ROUGH, _MANY_ROUGH = 2**12, 2**14
 
 
 class ClosedHost(HostModel):
@@ -93,27 +95,31 @@ class ClosedHost(HostModel):
         return leaves.mean.reshape(len(leaves.weight), -1), leaves.weight
 
     @property
-    def _is_entropic(self) -> bool:
-        kinds = NegativeEntropy, SimplexEntropy
-        model = self.model
-        return isinstance(model, BregmanModel) and isinstance(model.function, kinds)
+    @override
+    def has_screen(self) -> bool:
+        return self.is_entropic
 
     @property
     @override
-    def most_rough(self) -> int:
-        return _FEW_ROUGH if self._is_entropic else _MANY_ROUGH
+    def is_entropic(self) -> bool:
+        model = self.model
+        return isinstance(model, BregmanModel) and _entropy(model.function) is not None
+
+    @override
+    def entropic(self, leaves: PyTree) -> tuple[np.ndarray, np.ndarray]:
+        factor, kind = _entropy(self.model.function)
+        mean = np.asarray(leaves.mean, float).reshape(len(leaves.weight), -1)
+        if kind is BinaryEntropy:
+            mean = np.concatenate([mean, 1 - mean], axis=1)
+        return np.asarray(leaves.weight, float), factor * mean
 
     @override
     def has_rough(self, statistics: Callable[[], PyTree]) -> bool:
         is_full = isinstance(self._search, FullGaussianModel)
-        return self._is_entropic or (
-            is_full and alike(np.asarray(statistics().covariance))
-        )
+        return is_full and alike(np.asarray(statistics().covariance))
 
     @override
     def rough(self, leaves: PyTree) -> RoughCosts | None:
-        if self._is_entropic:
-            return RoughEntropies(leaves)
         is_full = isinstance(self._search, FullGaussianModel)
         return RoughGaussians.of(leaves) if is_full else None
 
@@ -136,6 +142,16 @@ class ClosedHost(HostModel):
     @override
     def noise(self, state: PyTree) -> np.ndarray:
         return _by_size(_noise, self.model, state)
+
+
+def _entropy(function: ConvexFunction) -> tuple[float, type[ConvexFunction]] | None:
+    """Of which entropy a function is how many times; None if of none."""
+    factor = 1.0
+    while isinstance(function, Scaled):
+        factor *= float(function.factor)
+        function = function.function
+    kinds = NegativeEntropy, SimplexEntropy, BinaryEntropy
+    return (factor, type(function)) if isinstance(function, kinds) else None
 
 
 def _shapes(leaves: PyTree, size: int) -> PyTree:

@@ -86,9 +86,17 @@ class HostModel(abc.ABC):
         del leaves
 
     @property
-    def most_rough(self) -> int:
-        """Up to how many points `rough` takes less time than other engines."""
-        return 0
+    def is_entropic(self) -> bool:
+        """Whether costs are those of entropies, see `entropic`."""
+        return False
+
+    def entropic(self, leaves: PyTree) -> tuple[np.ndarray, np.ndarray]:
+        """Weights `[m]` and means `[m, n]` whose costs are those of Σ t log t.
+
+        Args:
+            leaves: States `[m]` of a model that is entropic.
+        """
+        raise NotImplementedError("only models that are entropic have such means")
 
     def has_rough(self, statistics: Callable[[], PyTree]) -> bool:
         """Whether `rough` has costs for clusters of points.

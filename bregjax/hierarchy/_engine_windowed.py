@@ -11,13 +11,16 @@ from jax.sharding import Mesh
 
 from bregjax._typing import PyTree
 from bregjax.clusters import ClusterModel, HostModel, Screen
+from bregjax.clusters._host_model import rows_of
 from bregjax.hierarchy._equal_pairs import equal_pairs
 from bregjax.hierarchy._interrupted import Interrupted
 from bregjax.hierarchy._windowed.fallbacks import one_by_one
 from bregjax.hierarchy._windowed.fallbacks.cached import merge_cached, serves
 from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
 from bregjax.hierarchy._windowed.store import kernels
+from bregjax.hierarchy._windowed.store.base import ClusterStore
 from bregjax.hierarchy._windowed.store.placement import Placement
+from bregjax.hierarchy._windowed.store.root_store import RootStore
 from bregjax.hierarchy._windowed.store.store import Store
 from bregjax.hierarchy._windowed.windows.pace import Pace
 from bregjax.hierarchy._windowed.windows.window import Ending, merge_window
@@ -121,9 +124,13 @@ def windowed(
     Raises:
         Interrupted: By Ctrl-C.
     """
-    bounds = kernels.screen(model, leaves) if screen is None else screen
-    store = Store(model, bounds, leaves, num_points, Placement(mesh), host)
-    run = _Run(store, num_points, report)
+    if host is not None and host.is_entropic:
+        some = rows_of(leaves, slice(num_points))
+        store: ClusterStore = RootStore(*host.entropic(some))
+    else:
+        bounds = kernels.screen(model, leaves) if screen is None else screen
+        store = Store(model, bounds, leaves, num_points, Placement(mesh), host)
+    run = _Run(store, num_points, report, reducible=model.reducible)
     try:
         if labels is not None:
             run.merge_equals(labels)
@@ -138,15 +145,17 @@ class _Run:
 
     def __init__(
         self,
-        store: Store,
+        store: ClusterStore,
         num_points: int,
         report: Callable[[int], None] | None = None,
+        *,
+        reducible: bool = False,
     ) -> None:
         self.children = np.zeros((num_points - 1, 2), np.int32)
         self.costs = np.zeros(num_points - 1)
         self.info = WindowedInfo()
         self.clusters = Neighbours.of(store)
-        self._reducible = store.model.reducible
+        self._reducible = reducible
         self._pace = Pace(reducible=self._reducible, expensive=store.has_closer)
         self._caching = True
         self._node = np.arange(store.capacity)

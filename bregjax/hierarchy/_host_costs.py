@@ -23,6 +23,7 @@ from bregjax.hierarchy._kinks import search_model
 
 __all__ = [
     "closed_host",
+    "entropic_host",
     "host_leaves",
     "host_of",
     "mutual_host",
@@ -36,8 +37,9 @@ __all__ = [
 
 # Up to so many points trees are made by NumPy, if that is quick.
 _FEW_POINTS = 1000
-# Numbers of the points' covariances, 1 GB, up to which costs may be rough.
-_MANY_NUMBERS = 2**27
+# Or so many, of no more than so many numbers, where rough costs spare most of the work:
+# 2.4 GB of bounds, 1 GB of covariances.
+_MANY_POINTS, _MANY_NUMBERS = 2**14, 2**27
 
 
 def host_of(problem: Problem) -> HostModel | None:
@@ -89,20 +91,30 @@ def mutual_host(problem: Problem) -> HostModel | None:
     return closed_host(model) if serves and works_in_double(problem) else None
 
 
+def entropic_host(problem: Problem) -> HostModel | None:
+    """The cluster model by NumPy, where costs are those of entropies; else None.
+
+    Args:
+        problem: In the precision of the work.
+    """
+    if host_of(problem) is not None or not works_in_double(problem):
+        return None
+    host = closed_host(problem.family.cluster_model())
+    return host if host.is_entropic else None
+
+
 def rough_host(problem: Problem) -> HostModel | None:
     """The cluster model by NumPy, where it has rough costs; else None.
 
     Args:
         problem: In the precision of the work.
     """
-    size = problem.x.size * problem.x.shape[-1]
-    if size > _MANY_NUMBERS or host_of(problem) is not None:
+    size, m = problem.x.size * problem.x.shape[-1], problem.num_points
+    if m > _MANY_POINTS or size > _MANY_NUMBERS or host_of(problem) is not None:
         return None
     if not works_in_double(problem):
         return None
     host = closed_host(problem.family.cluster_model())
-    if problem.num_points > host.most_rough:
-        return None
     return host if host.has_rough(lambda: smoothed_statistics(problem)[0]) else None
 
 

@@ -37,6 +37,7 @@ from bregjax.hierarchy._engine_recompute import exhaustive
 from bregjax.hierarchy._engine_windowed import WindowedInfo, windowed
 from bregjax.hierarchy._engines import check_memory, engine_name
 from bregjax.hierarchy._host_costs import (
+    entropic_host,
     host_leaves,
     host_of,
     mutual_host,
@@ -199,13 +200,17 @@ def _run(
             host = by_numpy or host
         with failing_together(mesh):
             name = _choose(engine, padded(copy), host, mesh)
-        if host is not None and name != "windowed":
+        if host is not None and (name != "windowed" or host.is_entropic):
             return _on_host(host, problem, name, begun, report)
         return _compiled(problem, copy, name, begun, report, mesh, host)
 
 
 def _numpy_host(problem: Problem, engine: str) -> tuple[HostModel | None, str]:
     """The model by NumPy, where that is the engine; and the name of the engine."""
+    if engine in ("auto", "windowed"):
+        found = entropic_host(problem)
+        if found is not None:
+            return found, "windowed"
     if engine in ("auto", "mutual"):
         found = mutual_host(problem)
         if found is not None:
@@ -324,18 +329,24 @@ def _on_host(
     elif begun is not None:
         nodes = _settled(host, leaves, begun.children)
         states, labels = rows_of(nodes, begun.roots), np.arange(len(begun.roots))
-    nodes = by_bounds = by_rounds = None
+    nodes = by_bounds = by_rounds = by_windows = None
     points = host.points(states) if name == "mutual" else None
     if points is not None:
         mean, weight = points
         # Also of different weights, and roots: else these are compared one by one.
         labels = equal_points(mean, np.ones(len(mean)))
         children, by_rounds = mutual(mean, weight, labels, report)
+    elif name == "windowed":
+        model = problem.family.cluster_model()
+        labels = equal_points(host.entropic(states)[1], np.ones(len(labels)))
+        children, _, by_windows = windowed(
+            model, states, len(labels), labels=labels, report=report, host=host
+        )
     elif name == "recompute":
         children, nodes = exhaustive(host, states, report)
     else:
         children, nodes, by_bounds = bounded(host, states, labels, report, start=first)
-    info = AgglomerationInfo(name, bounded=by_bounds, mutual=by_rounds)
+    info = AgglomerationInfo(name, by_windows, by_bounds, mutual=by_rounds)
     merges = children if begun is None else begun.followed_by(children)
     with leaving(merges, problem.num_points):
         if begun is not None or nodes is None:

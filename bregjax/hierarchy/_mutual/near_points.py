@@ -17,7 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from bregjax.hierarchy._mutual.neighbourhoods import Neighbourhoods
-from bregjax.hierarchy._mutual.panels import Panels, lightness, ranks, tie_key
+from bregjax.hierarchy._mutual.panels import Panels, ranks, tie_key
+from bregjax.hierarchy._products import lightness
 
 __all__ = ["NearPoints"]
 

@@ -1,0 +1,295 @@
+"""The store by NumPy, of clusters whose costs are those of entropies.
+
+Squared distances bound their costs closely (see `root_points`), and a few products of
+matrices in float32 are all squared distances of a block of rows. So nothing compiles,
+and of what bounds leave costs take one logarithm a column.
+"""
+
+import copy
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from typing_extensions import override
+
+from bregjax.clusters import BregmanModel, MeanState
+from bregjax.clusters._closed_host import ClosedHost
+from bregjax.clusters._entropic_clusters import EntropicClusters
+from bregjax.clusters._root_distances import ALPHA, BETA, root_points
+from bregjax.convex import NegativeEntropy
+from bregjax.hierarchy._products import less_norms, lightness
+from bregjax.hierarchy._windowed.store.base import ClusterStore, Part
+from bregjax.hierarchy._windowed.store.prefetch import Prefetch
+from bregjax.hierarchy._windowed.store.query import Pairs
+from bregjax.hierarchy._windowed.store.root_block import WIDE, RootBlock
+
+__all__ = ["RootStore"]
+
+# Bounds of a block at most, its rows, and bounds that are divided while in a cache.
+_BLOCK, _ROWS, _PIECE = 2**20, (8, 64), 2**16
+# How many of its nearest a cluster keeps, and from how many clusters on more.
+_NEAR, _MORE_NEAR, _MANY = 4, 8, 2**13
+# Costs wrong by a larger share are computed again, so that they do not cancel.
+_WRONG = 2.0**-34
+# Pairs a row that float32 leaves from which float64 is tried, and to how many rows
+# fewer count as.
+_MANY_LEFT, _FEW_ROWS = 256, 16
+# Roundings of a bound's denominator, and of its quotient.
+_ROUNDINGS = 8
+
+
+class _Sides(NamedTuple):
+    """Clusters as both sides of products.
+
+    With less than the squared norm, so that no bound is above its cost, a row is
+    (−2 e, 1, ‖e‖²) and a column (e, ‖e‖², 1).
+
+    Attributes:
+        columns: `[slots, 2 n + 2]`.
+        panels: The same side by side, `[panels, 2 n + 2, WIDE]`.
+        light: 1 / w, `[slots]`.
+    """
+
+    columns: np.ndarray
+    panels: np.ndarray
+    light: np.ndarray
+
+    @classmethod
+    def of(cls, columns: np.ndarray, light: np.ndarray) -> "_Sides":
+        """Return sides of columns and weights."""
+        fill = np.arange(-(-len(columns) // WIDE) * WIDE) % max(len(columns), 1)
+        panels = columns[fill].reshape(-1, WIDE, columns.shape[1])
+        return cls(columns, np.ascontiguousarray(panels.swapaxes(1, 2)), light)
+
+    def put(self, slots: np.ndarray, other: "_Sides") -> None:
+        """Write others into slots."""
+        self.columns[slots], self.light[slots] = other.columns, other.light
+        self.panels[slots // WIDE, :, slots % WIDE] = other.columns
+
+    def taken(self, slots: np.ndarray) -> "_Sides":
+        """Return copies of those in slots."""
+        return _Sides.of(self.columns[slots], self.light[slots])
+
+
+class RootSearch(NamedTuple):
+    """What a search of rows found.
+
+    Attributes:
+        rows: Slots `[b]`.
+        among: Slots that rows were paired with, booleans by slot.
+        ours: Pairs of rows (as the first) with those nearest to them.
+        theirs: Pairs of slots (as the first) with newborn rows.
+        reach: What those of rows cost at most, `[b]`.
+        left: How many pairs of rows might have cost as little.
+    """
+
+    rows: np.ndarray
+    among: np.ndarray
+    ours: Pairs
+    theirs: Pairs
+    reach: np.ndarray
+    left: int
+
+
+class RootStore(ClusterStore):
+    """Clusters in slots, and their points as both sides of products."""
+
+    has_closer = False
+
+    def __init__(self, weight: np.ndarray, mean: np.ndarray) -> None:
+        """Fill the first slots, and leave half as many free.
+
+        Args:
+            weight: `[m]`.
+            mean: Numbers of at least 0, `[m, n]`.
+        """
+        m = len(weight)
+        self.used = m
+        self.dtype = np.dtype(float)
+        capacity = -(-(m + m // 2 + 1) // WIDE) * WIDE
+        slots = np.minimum(np.arange(capacity), m - 1)
+        # Of costs the order counts, so these have a unit of their own.
+        heaviest = np.max(weight)
+        self._clusters, _ = EntropicClusters.of((weight / heaviest)[slots], mean[slots])
+        self._center = np.median(root_points(self._clusters.mean[:m]), axis=0)
+        self._host = ClosedHost(BregmanModel(NegativeEntropy()))
+        self._rows = int(np.clip(_BLOCK // capacity, *_ROWS))
+        self._many_left = _MANY_LEFT
+        self._near = _MORE_NEAR if m > _MANY else _NEAR
+        self._prefetch = Prefetch(threaded=True)
+        self._sides = self._sides_of(self._clusters, np.dtype(np.float32))
+
+    @property
+    @override
+    def capacity(self) -> int:
+        return len(self._clusters.weight)
+
+    @property
+    @override
+    def near(self) -> int:
+        return self._near
+
+    @property
+    @override
+    def block(self) -> int:
+        return self._rows
+
+    @property
+    def screen_dtype(self) -> np.dtype:
+        """Precision of bounds, float32 until that leaves too many pairs."""
+        return self._sides.columns.dtype
+
+    def _sides_of(self, clusters: EntropicClusters, dtype: np.dtype) -> _Sides:
+        """Both sides of products of clusters, in a precision."""
+        points = root_points(clusters.mean) - self._center[None]
+        columns = np.ones((len(points), points.shape[1] + 2), dtype)
+        columns[:, :-2] = points
+        columns[:, -2] = less_norms(points, dtype)
+        return _Sides.of(columns, lightness(clusters.weight).astype(dtype))
+
+    @override
+    def screened(self, parts: Iterable[Part]) -> Iterator[RootBlock]:
+        return self._prefetch.map(lambda part: self._block(*part), parts)
+
+    def _block(self, rows: np.ndarray, among: np.ndarray) -> RootBlock:
+        # Once: another thread may replace them.
+        columns, panels, light = self._sides
+        used = int(np.max(np.flatnonzero(among), initial=0)) + 1
+        panels, left = panels[: -(-used // WIDE)], columns[rows]
+        left = np.concatenate([-2 * left[:, :-2], left[:, :-3:-1]], axis=1)
+        low = np.empty((len(panels), len(rows), WIDE), left.dtype)
+        # α (1/w_a + 1/w_b) + β max(1/w_a, 1/w_b), rounded up.
+        up = 1 + _ROUNDINGS * float(np.finfo(left.dtype).eps)
+        alpha, beta = (left.dtype.type(factor * up) for factor in (ALPHA, BETA))
+        alike = np.all(light[:used] == light[0]) and (2 * alpha + beta) * light[0]
+        light_of_rows = light[rows].reshape(1, -1, 1)
+        light = light[: len(panels) * WIDE].reshape(-1, 1, WIDE)
+        rows_sum, rows_most = alpha * light_of_rows, beta * light_of_rows
+        columns_sum, columns_most = alpha * light, beta * light
+        step = max(_PIECE // (len(rows) * WIDE), 1)
+        for start in range(0, len(panels), step):
+            part = slice(start, start + step)
+            np.matmul(left[None], panels[part], out=low[part])
+            if alike:
+                low[part] /= alike
+                continue
+            weights = np.maximum(columns_most[part], rows_most)
+            weights += columns_sum[part]
+            weights += rows_sum
+            low[part] /= weights
+        return RootBlock.of(rows, among, low)
+
+    def searched(
+        self, parts: Iterable[tuple[np.ndarray, np.ndarray, int]], limit: np.ndarray
+    ) -> Iterator[RootSearch]:
+        """Yield for each part what is near to its rows, found by other threads.
+
+        Args:
+            parts: Rows as slots, at most `block` of them; slots that these are paired
+                with, as booleans; and how many rows, the first ones, those slots do not
+                know of.
+            limit: By slot, the cost up to which it wants to know of such rows; −inf for
+                none.
+        """
+        search = lambda part: self._search(*part, limit)
+        for found in self._prefetch.map(search, parts):
+            self._sharpen(found)
+            yield found
+
+    def _search(
+        self, rows: np.ndarray, among: np.ndarray, newborn: int, limit: np.ndarray
+    ) -> RootSearch:
+        """Find the nearest of rows, and the slots that newborn rows are near to.
+
+        Of a few groups the least pairs cost so much at most, and all pairs whose bounds
+        are within that are computed.
+        """
+        block = self._block(rows, among)
+        slots, real = block.leading(self.near)
+        owners = np.broadcast_to(rows[:, None], slots.shape)
+        cost = np.full(slots.shape, np.inf)
+        cost[real] = self.costs(owners[real], slots[real])
+        reach = np.max(cost, axis=1)
+        place, slot = block.pairs_within(reach)
+        ours = self._within(rows[place], slot, reach[place])
+        ours = _least(ours, self.near)
+        new, other = block.pairs_within_columns(limit)
+        new, other = new[new < newborn], other[new < newborn]
+        theirs = self._within(other, rows[new], limit[other])
+        return RootSearch(rows, among, ours, theirs, reach, len(place))
+
+    def _within(
+        self, first: np.ndarray, second: np.ndarray, limit: np.ndarray
+    ) -> Pairs:
+        """The pairs that cost at most a limit."""
+        cost = self.costs(first, second)
+        near = cost <= limit
+        return Pairs(first[near], second[near], cost[near])
+
+    def _sharpen(self, found: RootSearch) -> None:
+        """Compute bounds in full precision, if that at least halves a block's pairs.
+
+        Otherwise bounds are loose for another reason than rounding, and full precision
+        is not tried again until four times as many pairs are left.
+        """
+        count = max(len(found.rows), _FEW_ROWS)
+        coarse = self.screen_dtype != self.dtype
+        if not coarse or found.left <= self._many_left * count:
+            return
+        before, self._sides = self._sides, self._sides_of(self._clusters, self.dtype)
+        sharper = self._block(found.rows, found.among)
+        if len(sharper.pairs_within(found.reach)[0]) > found.left // 2:
+            self._sides = before
+            self._many_left = 4 * found.left // count
+
+    @override
+    def costs(
+        self, first: np.ndarray, second: np.ndarray, limit: np.ndarray | float = np.inf
+    ) -> np.ndarray:
+        cost, size = self._clusters.costs(first, second)
+        n, eps = self._clusters.mean.shape[1], float(np.finfo(float).eps)
+        close = np.flatnonzero(~((n + 16) * eps * size <= _WRONG * cost))
+        if len(close):
+            low = np.minimum(first[close], second[close])
+            high = np.maximum(first[close], second[close])
+            parts = (
+                MeanState(self._clusters.weight[part], self._clusters.mean[part])
+                for part in (low, high)
+            )
+            cost[close] = self._host.search_costs(*parts)[0]
+        return cost
+
+    @override
+    def append(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        slots = np.arange(self.used, self.used + len(first))
+        self.used += len(first)
+        unions = self._clusters.united(first, second)
+        self._clusters.put(slots, unions)
+        self._sides.put(slots, self._sides_of(unions, self.screen_dtype))
+        return slots
+
+    @override
+    def compact(self, slots: np.ndarray) -> np.ndarray:
+        other, moved = self.copied(slots)
+        vars(self).update(vars(other))
+        return moved
+
+    @override
+    def copied(self, slots: np.ndarray) -> tuple["RootStore", np.ndarray]:
+        other, index = copy.copy(self), np.zeros(self.capacity, np.int64)
+        index[: len(slots)] = slots
+        other._clusters = self._clusters.taken(index)
+        other._sides = self._sides.taken(index)
+        other.used = len(slots)
+        return other, np.arange(len(slots))
+
+
+def _least(pairs: Pairs, count: int) -> Pairs:
+    """The pairs, of each first slot, that cost no more than the one so far down."""
+    order = np.lexsort((pairs.cost, pairs.first))
+    pairs = Pairs(*(values[order] for values in pairs))
+    start = np.flatnonzero(np.diff(pairs.first, prepend=-1))
+    last = np.append(start[1:], len(order)) - 1
+    most = pairs.cost[np.minimum(start + count - 1, last)]
+    near = pairs.cost <= np.repeat(most, last - start + 1)
+    return Pairs(*(values[near] for values in pairs))
