@@ -9,10 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["WIDE", "RootBlock"]
-
-WIDE = 256
-"""Columns of a panel."""
+__all__ = ["RootBlock"]
 
 
 @dataclass
@@ -22,8 +19,8 @@ class RootBlock:
     Attributes:
         rows: Slots `[b]`.
         among: Slots that rows are paired with, booleans by slot.
-        low: Bounds, `[panels, b, WIDE]`; inf where there is no pair.
-        least: The least of each group, `[b, WIDE]`.
+        low: Bounds, `[panels, b, wide]`; inf where there is no pair.
+        least: The least of each group, `[b, wide]`.
     """
 
     rows: np.ndarray
@@ -34,13 +31,18 @@ class RootBlock:
     @classmethod
     def of(cls, rows: np.ndarray, among: np.ndarray, low: np.ndarray) -> "RootBlock":
         """Return a block of bounds, which takes them over."""
-        none = np.where(among[: len(low) * WIDE], 0, np.inf).astype(low.dtype)
-        if none.any():
-            low += none.reshape(-1, 1, WIDE)
-        panel, column = np.divmod(rows, WIDE)
-        inside = np.flatnonzero(panel < len(low))
+        panels, _, wide = low.shape
+        gone = ~among[: panels * wide].reshape(panels, wide)
+        for panel in np.flatnonzero(np.any(gone, axis=1)):
+            low[panel] += np.where(gone[panel], np.inf, 0).astype(low.dtype)[None]
+        panel, column = np.divmod(rows, wide)
+        inside = np.flatnonzero(panel < panels)
         low[panel[inside], inside, column[inside]] = np.inf
         return cls(rows, among, low, np.min(low, axis=0))
+
+    @property
+    def _wide(self) -> int:
+        return self.low.shape[2]
 
     def pairs_within(self, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return all pairs that may cost at most the limit of their row.
@@ -54,7 +56,7 @@ class RootBlock:
         limit = _rounded_up(limit, self.low.dtype)
         place, column = _where(~(self.least > limit[:, None]))
         panel, pair = np.nonzero(~(self.low[:, place, column] > limit[place]))
-        return self._real(place[pair], panel * WIDE + column[pair])
+        return self._real(place[pair], panel * self._wide + column[pair])
 
     def pairs_within_columns(self, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return all pairs that may cost at most the limit of their column.
@@ -65,20 +67,21 @@ class RootBlock:
         Returns:
             As `pairs_within`.
         """
-        limit = _rounded_up(limit[: len(self.low) * WIDE], self.low.dtype)
-        limit = limit.reshape(-1, WIDE)
+        wide = self._wide
+        limit = _rounded_up(limit[: len(self.low) * wide], self.low.dtype)
+        limit = limit.reshape(-1, wide)
         if not np.any(limit > -np.inf):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         panel, column = _where(~(np.min(self.low, axis=1) > limit))
         low, limit = self.low[panel, :, column], limit[panel, column]
         pair, place = np.nonzero(~(low > limit[:, None]))
-        return self._real(place, (panel * WIDE + column)[pair])
+        return self._real(place, (panel * wide + column)[pair])
 
     def leading(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Return of each row the least pairs of the groups that begin lowest.
 
         Args:
-            count: Of how many groups, fewer than `WIDE`.
+            count: Of how many groups, fewer than there are.
 
         Returns:
             Slots of the others, `[b, count]`, and whether there is such a pair.
@@ -86,7 +89,7 @@ class RootBlock:
         column = np.argpartition(self.least, count, axis=1)[:, :count]
         place = np.arange(len(self.rows))[:, None]
         panel = np.argmin(self.low[:, place, column], axis=0)
-        return panel * WIDE + column, self.low[panel, place, column] < np.inf
+        return panel * self._wide + column, self.low[panel, place, column] < np.inf
 
     def _real(
         self, place: np.ndarray, column: np.ndarray

@@ -21,13 +21,17 @@ from bregjax.hierarchy._products import less_norms, lightness
 from bregjax.hierarchy._windowed.store.base import ClusterStore, Part
 from bregjax.hierarchy._windowed.store.prefetch import Prefetch
 from bregjax.hierarchy._windowed.store.query import Pairs
-from bregjax.hierarchy._windowed.store.root_block import WIDE, RootBlock
+from bregjax.hierarchy._windowed.store.root_block import RootBlock
 
 __all__ = ["RootStore"]
 
 # Bounds of a block at most, its rows, and bounds that are divided while in a cache.
 _BLOCK, _ROWS, _PIECE = 2**20, (8, 64), 2**16
-# How many of its nearest a cluster keeps, and from how many clusters on more.
+# Multiplications of one product (OpenBLAS deals larger ones out to threads of its own,
+# which wait for each other), and its rows and columns.
+_PRODUCT, _TALL, _WIDE = 2**18, (8, 64), (32, 256)
+# How many of its nearest a cluster keeps. More, and other threads help, from so many
+# clusters on: fewer have threads wait for each other.
 _NEAR, _MORE_NEAR, _MANY = 4, 8, 2**13
 # Costs wrong by a larger share are computed again, so that they do not cancel.
 _WRONG = 2.0**-34
@@ -46,7 +50,7 @@ class _Sides(NamedTuple):
 
     Attributes:
         columns: `[slots, 2 n + 2]`.
-        panels: The same side by side, `[panels, 2 n + 2, WIDE]`.
+        panels: The same side by side, `[panels, 2 n + 2, wide]`.
         light: 1 / w, `[slots]`.
     """
 
@@ -56,15 +60,15 @@ class _Sides(NamedTuple):
 
     @classmethod
     def of(cls, columns: np.ndarray, light: np.ndarray) -> "_Sides":
-        """Return sides of columns and weights."""
-        fill = np.arange(-(-len(columns) // WIDE) * WIDE) % max(len(columns), 1)
-        panels = columns[fill].reshape(-1, WIDE, columns.shape[1])
+        """Return sides of columns, a multiple of `_wide`, and weights."""
+        panels = columns.reshape(-1, _wide(columns.shape[1]), columns.shape[1])
         return cls(columns, np.ascontiguousarray(panels.swapaxes(1, 2)), light)
 
-    def put(self, slots: np.ndarray, other: "_Sides") -> None:
+    def put(self, slots: np.ndarray, columns: np.ndarray, light: np.ndarray) -> None:
         """Write others into slots."""
-        self.columns[slots], self.light[slots] = other.columns, other.light
-        self.panels[slots // WIDE, :, slots % WIDE] = other.columns
+        self.columns[slots], self.light[slots] = columns, light
+        panel, place = np.divmod(slots, self.panels.shape[2])
+        self.panels[panel, :, place] = columns
 
     def taken(self, slots: np.ndarray) -> "_Sides":
         """Return copies of those in slots."""
@@ -106,7 +110,8 @@ class RootStore(ClusterStore):
         m = len(weight)
         self.used = m
         self.dtype = np.dtype(float)
-        capacity = -(-(m + m // 2 + 1) // WIDE) * WIDE
+        wide = _wide(2 * mean.shape[1] + 2)
+        capacity = -(-(m + m // 2 + 1) // wide) * wide
         slots = np.minimum(np.arange(capacity), m - 1)
         # Of costs the order counts, so these have a unit of their own.
         heaviest = np.max(weight)
@@ -116,8 +121,8 @@ class RootStore(ClusterStore):
         self._rows = int(np.clip(_BLOCK // capacity, *_ROWS))
         self._many_left = _MANY_LEFT
         self._near = _MORE_NEAR if m > _MANY else _NEAR
-        self._prefetch = Prefetch(threaded=True)
-        self._sides = self._sides_of(self._clusters, np.dtype(np.float32))
+        self._prefetch = Prefetch(threaded=m > _MANY)
+        self._sides = _Sides.of(*self._columns_of(self._clusters, np.dtype(np.float32)))
 
     @property
     @override
@@ -139,13 +144,15 @@ class RootStore(ClusterStore):
         """Precision of bounds, float32 until that leaves too many pairs."""
         return self._sides.columns.dtype
 
-    def _sides_of(self, clusters: EntropicClusters, dtype: np.dtype) -> _Sides:
-        """Both sides of products of clusters, in a precision."""
+    def _columns_of(
+        self, clusters: EntropicClusters, dtype: np.dtype
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Columns of clusters, and 1 / w, in a precision."""
         points = root_points(clusters.mean) - self._center[None]
         columns = np.ones((len(points), points.shape[1] + 2), dtype)
         columns[:, :-2] = points
         columns[:, -2] = less_norms(points, dtype)
-        return _Sides.of(columns, lightness(clusters.weight).astype(dtype))
+        return columns, lightness(clusters.weight).astype(dtype)
 
     @override
     def screened(self, parts: Iterable[Part]) -> Iterator[RootBlock]:
@@ -154,30 +161,35 @@ class RootStore(ClusterStore):
     def _block(self, rows: np.ndarray, among: np.ndarray) -> RootBlock:
         # Once: another thread may replace them.
         columns, panels, light = self._sides
+        wide, dtype, count = panels.shape[2], columns.dtype, len(rows)
         used = int(np.max(np.flatnonzero(among), initial=0)) + 1
-        panels, left = panels[: -(-used // WIDE)], columns[rows]
+        panels = panels[: -(-used // wide)]
+        tall = min(int(np.clip(_PRODUCT // panels[0].size, *_TALL)), count)
+        fill = np.minimum(np.arange(-(-count // tall) * tall), count - 1)
+        left = columns[rows[fill]]
         left = np.concatenate([-2 * left[:, :-2], left[:, :-3:-1]], axis=1)
-        low = np.empty((len(panels), len(rows), WIDE), left.dtype)
+        left = left.reshape(1, -1, tall, left.shape[1])
+        low = np.empty((len(panels), *left.shape[1:3], wide), dtype)
         # α (1/w_a + 1/w_b) + β max(1/w_a, 1/w_b), rounded up.
-        up = 1 + _ROUNDINGS * float(np.finfo(left.dtype).eps)
-        alpha, beta = (left.dtype.type(factor * up) for factor in (ALPHA, BETA))
-        alike = np.all(light[:used] == light[0]) and (2 * alpha + beta) * light[0]
-        light_of_rows = light[rows].reshape(1, -1, 1)
-        light = light[: len(panels) * WIDE].reshape(-1, 1, WIDE)
-        rows_sum, rows_most = alpha * light_of_rows, beta * light_of_rows
-        columns_sum, columns_most = alpha * light, beta * light
-        step = max(_PIECE // (len(rows) * WIDE), 1)
+        up = 1 + _ROUNDINGS * float(np.finfo(dtype).eps)
+        alpha, beta = (dtype.type(factor * up) for factor in (ALPHA, BETA))
+        alike = np.all(light[:used] == light[0])
+        of_rows = light[rows[fill]].reshape(1, -1, tall, 1)
+        light = light[: len(panels) * wide].reshape(-1, 1, 1, wide)
+        sums, most = (alpha * light, alpha * of_rows), (beta * light, beta * of_rows)
+        step = max(_PIECE // low[0].size, 1)
         for start in range(0, len(panels), step):
             part = slice(start, start + step)
-            np.matmul(left[None], panels[part], out=low[part])
+            np.matmul(left, panels[part, None], out=low[part])
             if alike:
-                low[part] /= alike
+                low[part] /= sums[0][:1, :, :, :1] * 2 + most[0][:1, :, :, :1]
                 continue
-            weights = np.maximum(columns_most[part], rows_most)
-            weights += columns_sum[part]
-            weights += rows_sum
+            weights = np.maximum(most[0][part], most[1])
+            weights += sums[0][part]
+            weights += sums[1]
             low[part] /= weights
-        return RootBlock.of(rows, among, low)
+        low = low.reshape(len(panels), -1, wide)
+        return RootBlock.of(rows, among, low[:, :count])
 
     def searched(
         self, parts: Iterable[tuple[np.ndarray, np.ndarray, int]], limit: np.ndarray
@@ -236,7 +248,8 @@ class RootStore(ClusterStore):
         coarse = self.screen_dtype != self.dtype
         if not coarse or found.left <= self._many_left * count:
             return
-        before, self._sides = self._sides, self._sides_of(self._clusters, self.dtype)
+        before = self._sides
+        self._sides = _Sides.of(*self._columns_of(self._clusters, self.dtype))
         sharper = self._block(found.rows, found.among)
         if len(sharper.pairs_within(found.reach)[0]) > found.left // 2:
             self._sides = before
@@ -265,7 +278,7 @@ class RootStore(ClusterStore):
         self.used += len(first)
         unions = self._clusters.united(first, second)
         self._clusters.put(slots, unions)
-        self._sides.put(slots, self._sides_of(unions, self.screen_dtype))
+        self._sides.put(slots, *self._columns_of(unions, self.screen_dtype))
         return slots
 
     @override
@@ -282,6 +295,11 @@ class RootStore(ClusterStore):
         other._sides = self._sides.taken(index)
         other.used = len(slots)
         return other, np.arange(len(slots))
+
+
+def _wide(size: int) -> int:
+    """Columns of a panel, where one has so many numbers."""
+    return 2 ** int(np.log2(np.clip(_PRODUCT // (_TALL[0] * size), *_WIDE)))
 
 
 def _least(pairs: Pairs, count: int) -> Pairs:
