@@ -12,11 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from typing_extensions import override
 
-from bregjax.clusters import BregmanModel, MeanState
-from bregjax.clusters._closed_host import ClosedHost
 from bregjax.clusters._entropic_clusters import EntropicClusters
 from bregjax.clusters._root_distances import ALPHA, BETA, root_points
-from bregjax.convex import NegativeEntropy
 from bregjax.hierarchy._products import less_norms, lightness
 from bregjax.hierarchy._windowed.store.base import ClusterStore, Part
 from bregjax.hierarchy._windowed.store.prefetch import Prefetch
@@ -83,15 +80,13 @@ class RootSearch(NamedTuple):
         among: Slots that rows were paired with, booleans by slot.
         ours: Pairs of rows (as the first) with those nearest to them.
         theirs: Pairs of slots (as the first) with newborn rows.
-        reach: What those of rows cost at most, `[b]`.
-        left: How many pairs of rows might have cost as little.
+        left: How many pairs of rows might be as near as these.
     """
 
     rows: np.ndarray
     among: np.ndarray
     ours: Pairs
     theirs: Pairs
-    reach: np.ndarray
     left: int
 
 
@@ -117,7 +112,6 @@ class RootStore(ClusterStore):
         heaviest = np.max(weight)
         self._clusters, _ = EntropicClusters.of((weight / heaviest)[slots], mean[slots])
         self._center = np.median(root_points(self._clusters.mean[:m]), axis=0)
-        self._host = ClosedHost(BregmanModel(NegativeEntropy()))
         self._rows = int(np.clip(_BLOCK // capacity, *_ROWS))
         self._many_left = _MANY_LEFT
         self._near = _MORE_NEAR if m > _MANY else _NEAR
@@ -228,7 +222,7 @@ class RootStore(ClusterStore):
         new, other = block.pairs_within_columns(limit)
         new, other = new[new < newborn], other[new < newborn]
         theirs = self._within(other, rows[new], limit[other])
-        return RootSearch(rows, among, ours, theirs, reach, len(place))
+        return RootSearch(rows, among, ours, theirs, len(place))
 
     def _within(
         self, first: np.ndarray, second: np.ndarray, limit: np.ndarray
@@ -250,8 +244,9 @@ class RootStore(ClusterStore):
             return
         before = self._sides
         self._sides = _Sides.of(*self._columns_of(self._clusters, self.dtype))
-        sharper = self._block(found.rows, found.among)
-        if len(sharper.pairs_within(found.reach)[0]) > found.left // 2:
+        no_column = np.full(self.capacity, -np.inf)
+        sharper = self._search(found.rows, found.among, 0, no_column)
+        if sharper.left > found.left // 2:
             self._sides = before
             self._many_left = 4 * found.left // count
 
@@ -265,11 +260,7 @@ class RootStore(ClusterStore):
         if len(close):
             low = np.minimum(first[close], second[close])
             high = np.maximum(first[close], second[close])
-            parts = (
-                MeanState(self._clusters.weight[part], self._clusters.mean[part])
-                for part in (low, high)
-            )
-            cost[close] = self._host.search_costs(*parts)[0]
+            cost[close] = self._clusters.steady_costs(low, high)
         return cost
 
     @override
