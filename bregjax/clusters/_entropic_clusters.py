@@ -132,7 +132,8 @@ class EntropicClusters:
 
 def _remainder(t: np.ndarray) -> np.ndarray:
     """(1 + t) log(1 + t) − t for t ≥ −1, to some 13 digits."""
-    series = t * t * (1 / 2 - t * (1 / 6 - t * (1 / 12 - t * (1 / 20 - t / 30))))
+    s = np.clip(t, -_SMALL, _SMALL)
+    series = s * s * (1 / 2 - s * (1 / 6 - s * (1 / 12 - s * (1 / 20 - s / 30))))
     ratio = np.maximum(1 + t, 0)
     direct = ratio * np.log1p(np.maximum(t, _EPS / 2 - 1)) - t
     return np.where(np.abs(t) < _SMALL, series, direct)

@@ -146,7 +146,9 @@ class RootStore(ClusterStore):
         columns = np.ones((len(points), points.shape[1] + 2), dtype)
         columns[:, :-2] = points
         columns[:, -2] = less_norms(points, dtype)
-        return columns, lightness(clusters.weight).astype(dtype)
+        # inf where a weight is next to none in float32, and then bounds are 0.
+        with np.errstate(over="ignore"):
+            return columns, lightness(clusters.weight).astype(dtype)
 
     @override
     def screened(self, parts: Iterable[Part]) -> Iterator[RootBlock]:
