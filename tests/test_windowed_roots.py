@@ -11,7 +11,8 @@ from many_digits import mp
 import bregjax as bj
 from bregjax.clusters._entropic_clusters import EntropicClusters
 from bregjax.clusters._root_distances import ALPHA, BETA, root_points
-from bregjax.hierarchy import Interrupted, _runs
+from bregjax.convex import NegativeEntropy, Scaled
+from bregjax.hierarchy import Interrupted, _host_costs
 from bregjax.hierarchy._windowed.store import root_store
 from bregjax.hierarchy._windowed.store.root_store import RootStore
 
@@ -114,8 +115,8 @@ def test_bounds_of_blocks_are_not_above_costs(name, weights):
     store = RootStore(WEIGHTS[weights](len(x)), x)
     store.append(np.array([0]), np.array([1]))
     for dtype in (np.float32, np.float64):
-        columns = store._columns_of(store._clusters, np.dtype(dtype))
-        store._sides = root_store._Sides.of(*columns)
+        store.screen_dtype = np.dtype(dtype)
+        store._sides = root_store._Sides.of(*store._columns_of(store._clusters))
         rows = np.arange(min(store.used, store.block))
         among = np.arange(store.capacity) < store.used
         (block,) = store.screened([(rows, among)])
@@ -223,10 +224,10 @@ def test_trees_are_greedys(name, weights):
 
 
 FAMILIES = {
-    "poisson": made.poisson(PROFILES[made.integers(0, 5, 90)]).astype(float),
-    "multinomial": made.multinomial(30, made.dirichlet(np.ones(6)), 90) * 1.0,
-    "bernoulli": (made.random((90, 9)) < made.random(9)) * 1.0,
-    "categorical": made.integers(0, 4, 90),
+    "poisson": made.poisson(PROFILES[made.integers(0, 5, 120)]).astype(float),
+    "multinomial": made.multinomial(30, made.dirichlet(np.ones(6)), 120) * 1.0,
+    "bernoulli": (made.random((120, 9)) < made.random(9)) * 1.0,
+    "categorical": made.integers(0, 4, 120),
 }
 
 
@@ -243,8 +244,6 @@ def test_families_whose_costs_are_entropies(family):
 
 
 def test_a_multiple_of_an_entropy():
-    from bregjax.convex import NegativeEntropy, Scaled
-
     x = HARD["rates"]
     tree, info = bj.agglomerate(
         x, family=Scaled(NegativeEntropy(0.5), 3.0), return_info=True
@@ -278,6 +277,7 @@ def test_rows_of_equal_points_with_other_weights_merge_first():
         bj.Problem(x, family="poisson", smoothing=None, weights=made.random(200)),
         return_info=True,
     )
+    assert info.windowed is not None
     assert info.windowed.duplicates == 196
     assert np.array_equal(np.asarray(tree.merge_costs)[:196], np.zeros(196))
 
@@ -307,6 +307,7 @@ def test_ctrl_c_leaves_the_first_merges(monkeypatch):
     with pytest.raises(Interrupted) as stop:
         bj.agglomerate(x, family="poisson")
     monkeypatch.undo()
+    assert stop.value.tree is not None
     made_so_far = np.asarray(stop.value.tree.children)
     assert 0 < len(made_so_far) < len(x) - 1
     assert np.array_equal(made_so_far, whole.children[: len(made_so_far)])
@@ -325,7 +326,7 @@ def test_other_engines_are_there(monkeypatch):
     """Compiled windows, as on a GPU or with a mesh, have the same tree."""
     x = HARD["rates"]
     one = bj.agglomerate(x, family="poisson")
-    monkeypatch.setattr(_runs, "entropic_host", lambda problem: None)
+    monkeypatch.setattr(_host_costs, "_entropic_host", lambda *_: None)
     other, info = bj.agglomerate(
         x, family="poisson", engine="windowed", return_info=True
     )

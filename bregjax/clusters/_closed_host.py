@@ -102,12 +102,14 @@ class ClosedHost(HostModel):
     @property
     @override
     def is_entropic(self) -> bool:
-        model = self.model
-        return isinstance(model, BregmanModel) and _entropy(model.function) is not None
+        return _entropy(self.model) is not None
 
     @override
     def entropic(self, leaves: PyTree) -> tuple[np.ndarray, np.ndarray]:
-        factor, kind = _entropy(self.model.function)
+        found = _entropy(self.model)
+        if found is None:
+            return super().entropic(leaves)
+        factor, kind = found
         mean = np.asarray(leaves.mean, float).reshape(len(leaves.weight), -1)
         if kind is BinaryEntropy:
             mean = np.concatenate([mean, 1 - mean], axis=1)
@@ -144,11 +146,13 @@ class ClosedHost(HostModel):
         return _by_size(_noise, self.model, state)
 
 
-def _entropy(function: ConvexFunction) -> tuple[float, type[ConvexFunction]] | None:
-    """Of which entropy a function is how many times; None if of none."""
-    factor = 1.0
+def _entropy(model: ClusterModel) -> tuple[float, type[ConvexFunction]] | None:
+    """Of which entropy a model's function is how many times; None if of none."""
+    if not isinstance(model, BregmanModel):
+        return None
+    factor, function = 1.0, model.function
     while isinstance(function, Scaled):
-        factor *= float(function.factor)
+        factor *= float(np.asarray(function.factor))
         function = function.function
     kinds = NegativeEntropy, SimplexEntropy, BinaryEntropy
     return (factor, type(function)) if isinstance(function, kinds) else None

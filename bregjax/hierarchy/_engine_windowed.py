@@ -18,7 +18,6 @@ from bregjax.hierarchy._windowed.fallbacks import one_by_one
 from bregjax.hierarchy._windowed.fallbacks.cached import merge_cached, serves
 from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
 from bregjax.hierarchy._windowed.store import kernels
-from bregjax.hierarchy._windowed.store.base import ClusterStore
 from bregjax.hierarchy._windowed.store.placement import Placement
 from bregjax.hierarchy._windowed.store.root_store import RootStore
 from bregjax.hierarchy._windowed.store.store import Store
@@ -88,7 +87,8 @@ def windowed(
     makes its merges. If they are not greedy's, the window is undone and made smaller,
     at last one merge at a time.
 
-    Where windows fail again and again, the clusters that are left go to the matrix
+    Where windows fail again and again of compiled programs, the clusters that are left
+    go to the matrix
     engine, if a matrix of their costs fits into memory and no cost is as small as its
     rounding. Otherwise merges are made one at a time by one program, each at the cost
     of a row of bounds or two, and fewer windows are tried.
@@ -126,7 +126,7 @@ def windowed(
     """
     if host is not None and host.is_entropic:
         some = rows_of(leaves, slice(num_points))
-        store: ClusterStore = RootStore(*host.entropic(some))
+        store: Store | RootStore = RootStore(*host.entropic(some))
     else:
         bounds = kernels.screen(model, leaves) if screen is None else screen
         store = Store(model, bounds, leaves, num_points, Placement(mesh), host)
@@ -145,7 +145,7 @@ class _Run:
 
     def __init__(
         self,
-        store: ClusterStore,
+        store: Store | RootStore,
         num_points: int,
         report: Callable[[int], None] | None = None,
         *,
@@ -260,9 +260,10 @@ class _Run:
         least = clusters.first_pair().cost[0]
         slots = clusters.active
         slots = slots[np.argsort(self._node[slots])]
-        if not (self._caching and serves(clusters.store, slots, least)):
+        store = clusters.store
+        if not (self._caching and serves(store, slots, least)):
             return False
-        found = merge_cached(clusters.store, slots)
+        found = merge_cached(store, slots)
         if found is None:
             self._caching = False
             return False

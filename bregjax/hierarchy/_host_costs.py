@@ -23,11 +23,10 @@ from bregjax.hierarchy._kinks import search_model
 
 __all__ = [
     "closed_host",
-    "entropic_host",
     "host_leaves",
     "host_of",
-    "mutual_host",
     "nodes_along",
+    "numpy_host",
     "put",
     "rough_host",
     "settled_costs",
@@ -35,6 +34,8 @@ __all__ = [
 ]
 
 
+# Of so few points a tree takes no time, and ties end as one would by hand.
+_BY_HAND = 100
 # Up to so many points trees are made by NumPy, if that is quick.
 _FEW_POINTS = 1000
 # Or so many, of no more than so many numbers, where rough costs spare most of the work:
@@ -45,6 +46,36 @@ _MANY_POINTS, _MANY_NUMBERS = 2**14, 2**27
 def host_of(problem: Problem) -> HostModel | None:
     """The cluster model on the host, where its costs are solved for."""
     return problem.family.cluster_model().host()
+
+
+def numpy_host(problem: Problem, engine: str) -> tuple[HostModel | None, str]:
+    """The model by NumPy, where that is the engine; and the name of the engine.
+
+    Args:
+        problem: In the precision of the work.
+        engine: "auto" or a name.
+
+    Raises:
+        ValueError: If an engine is asked for that can't do it.
+    """
+    if engine in ("auto", "windowed"):
+        found = _entropic_host(problem, engine)
+        if found is not None:
+            return found, "windowed"
+    if engine in ("auto", "mutual"):
+        found = _mutual_host(problem)
+        if found is not None:
+            return found, "mutual"
+        if engine == "mutual":
+            raise ValueError(
+                f'`engine` must not be "mutual" under {problem.family}, or on a GPU: '
+                'its rounds are right on a CPU, under family "ward". Take "auto".'
+            )
+        found = rough_host(problem)
+        if found is not None:
+            return found, "numpy"
+    found = small_host(problem, engine)
+    return found, engine if found is None else "numpy"
 
 
 def small_host(problem: Problem, engine: str) -> HostModel | None:
@@ -79,7 +110,7 @@ def small_host(problem: Problem, engine: str) -> HostModel | None:
     return host
 
 
-def mutual_host(problem: Problem) -> HostModel | None:
+def _mutual_host(problem: Problem) -> HostModel | None:
     """The cluster model by NumPy, where mutual nearest neighbours may merge; else None.
 
     Args:
@@ -91,12 +122,15 @@ def mutual_host(problem: Problem) -> HostModel | None:
     return closed_host(model) if serves and works_in_double(problem) else None
 
 
-def entropic_host(problem: Problem) -> HostModel | None:
+def _entropic_host(problem: Problem, engine: str) -> HostModel | None:
     """The cluster model by NumPy, where costs are those of entropies; else None.
 
     Args:
         problem: In the precision of the work.
+        engine: "auto", for which there must be some rows, or a name.
     """
+    if engine == "auto" and problem.num_points <= _BY_HAND:
+        return None
     if host_of(problem) is not None or not works_in_double(problem):
         return None
     host = closed_host(problem.family.cluster_model())

@@ -37,14 +37,11 @@ from bregjax.hierarchy._engine_recompute import exhaustive
 from bregjax.hierarchy._engine_windowed import WindowedInfo, windowed
 from bregjax.hierarchy._engines import check_memory, engine_name
 from bregjax.hierarchy._host_costs import (
-    entropic_host,
     host_leaves,
     host_of,
-    mutual_host,
     nodes_along,
-    rough_host,
+    numpy_host,
     settled_costs,
-    small_host,
 )
 from bregjax.hierarchy._interrupted import Interrupted, Report, leaving
 from bregjax.hierarchy._kinks import check_kinks, search_model
@@ -196,35 +193,13 @@ def _run(
     with working(problem) as copy:
         host = None if mesh is not None else host_of(problem)
         if mesh is None:
-            by_numpy, engine = _numpy_host(copy, engine)
+            by_numpy, engine = numpy_host(copy, engine)
             host = by_numpy or host
         with failing_together(mesh):
             name = _choose(engine, padded(copy), host, mesh)
         if host is not None and (name != "windowed" or host.is_entropic):
             return _on_host(host, problem, name, begun, report)
         return _compiled(problem, copy, name, begun, report, mesh, host)
-
-
-def _numpy_host(problem: Problem, engine: str) -> tuple[HostModel | None, str]:
-    """The model by NumPy, where that is the engine; and the name of the engine."""
-    if engine in ("auto", "windowed"):
-        found = entropic_host(problem)
-        if found is not None:
-            return found, "windowed"
-    if engine in ("auto", "mutual"):
-        found = mutual_host(problem)
-        if found is not None:
-            return found, "mutual"
-        if engine == "mutual":
-            raise ValueError(
-                f'`engine` must not be "mutual" under {problem.family}, or on a GPU: '
-                'its rounds are right on a CPU, under family "ward". Take "auto".'
-            )
-        found = rough_host(problem)
-        if found is not None:
-            return found, "numpy"
-    found = small_host(problem, engine)
-    return found, engine if found is None else "numpy"
 
 
 def _compiled(

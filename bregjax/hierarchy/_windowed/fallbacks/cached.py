@@ -4,6 +4,8 @@ Where windows fail, and a matrix of the costs between these clusters fits into m
 that engine takes less time: it does not depend on whether costs invert.
 """
 
+from typing import TypeGuard
+
 import jax
 import numpy as np
 
@@ -21,7 +23,7 @@ __all__ = ["merge_cached", "serves"]
 _MOST_CLUSTERS = 2**15
 
 
-def serves(store: ClusterStore, slots: np.ndarray, least: float) -> bool:
+def serves(store: ClusterStore, slots: np.ndarray, least: float) -> TypeGuard[Store]:
     """Whether a matrix of costs fits, and no cost is as small as its rounding.
 
     Args:

@@ -42,6 +42,8 @@ def merge_singly(
         Slots of the parts, and of the unions, and costs, `[count]`, in order.
     """
     store, near = clusters.store, clusters.near
+    if not isinstance(store, Store):
+        raise TypeError("only compiled windows have a program for single merges")
     known = Known(
         alive=jnp.asarray(clusters.alive),
         key=jnp.asarray(clusters.key),

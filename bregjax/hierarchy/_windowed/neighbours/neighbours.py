@@ -9,7 +9,7 @@ import numpy as np
 from bregjax.hierarchy._windowed.neighbours.nearest import Nearest
 from bregjax.hierarchy._windowed.neighbours.search import search
 from bregjax.hierarchy._windowed.neighbours.ties import mixed
-from bregjax.hierarchy._windowed.store.base import ClusterStore, runs
+from bregjax.hierarchy._windowed.store.base import runs
 from bregjax.hierarchy._windowed.store.block import Block
 from bregjax.hierarchy._windowed.store.query import (
     Among,
@@ -19,6 +19,7 @@ from bregjax.hierarchy._windowed.store.query import (
     pairs_within,
 )
 from bregjax.hierarchy._windowed.store.root_store import RootStore
+from bregjax.hierarchy._windowed.store.store import Store
 
 __all__ = ["Neighbours", "NextPairs"]
 
@@ -59,7 +60,7 @@ class Neighbours:
         rescans: Rows among them that were stale.
     """
 
-    store: ClusterStore
+    store: Store | RootStore
     alive: np.ndarray
     near: Nearest
     key: np.ndarray
@@ -67,7 +68,7 @@ class Neighbours:
     rescans: int = 0
 
     @classmethod
-    def of(cls, store: ClusterStore) -> "Neighbours":
+    def of(cls, store: Store | RootStore) -> "Neighbours":
         """Return the clusters in the used slots of a store, not yet searched."""
         size = store.capacity
         return cls(
@@ -229,7 +230,7 @@ class Neighbours:
             self._search_by_roots(store, self.active, 0)
             return
         for block in store.screened(self._blocks_of_all()):
-            self._learn(block, len(block.rows), block.rows)
+            self._learn(store, block, len(block.rows), block.rows)
 
     def _blocks_of_all(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield blocks, each to be compared with itself and those before.
@@ -249,14 +250,16 @@ class Neighbours:
             return
         parts = runs(rows, store.block)
         for block in store.screened((part, self.alive) for part in parts):
-            self._learn(block, max(newborn, 0), rows)
+            self._learn(store, block, max(newborn, 0), rows)
             newborn -= len(block.rows)
 
-    def _learn(self, block: Block, newborn: int, searching: np.ndarray) -> None:
+    def _learn(
+        self, store: Store, block: Block, newborn: int, searching: np.ndarray
+    ) -> None:
         """Let rows take their nearest, and others the newborn rows near to them."""
         self.searches += len(block.rows)
         limit = self._limit(block.among, searching)
-        ours, theirs = search(self.store, block, newborn, limit)
+        ours, theirs = search(store, block, newborn, limit)
         self.near.replace(block.rows, ours, self.key)
         self.near.insert(theirs, self.key)
 

@@ -13,15 +13,7 @@ Part = tuple[np.ndarray, np.ndarray]
 
 
 class ClusterBlock(Protocol):
-    """What bounds say of the costs of a block of rows with the slots among some.
-
-    Attributes:
-        rows: Slots `[b]`.
-        among: Slots that rows are paired with, booleans by slot.
-    """
-
-    rows: np.ndarray
-    among: np.ndarray
+    """What bounds say of the costs of a block of rows with the slots among some."""
 
     def pairs_within(self, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return all pairs that may cost at most the limit of their row.

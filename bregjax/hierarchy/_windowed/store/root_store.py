@@ -104,7 +104,7 @@ class RootStore(ClusterStore):
         """
         m = len(weight)
         self.used = m
-        self.dtype = np.dtype(float)
+        self.dtype, self.screen_dtype = np.dtype(float), np.dtype(np.float32)
         wide = _wide(2 * mean.shape[1] + 2)
         capacity = -(-(m + m // 2 + 1) // wide) * wide
         slots = np.minimum(np.arange(capacity), m - 1)
@@ -116,7 +116,7 @@ class RootStore(ClusterStore):
         self._many_left = _MANY_LEFT
         self._near = _MORE_NEAR if m > _MANY else _NEAR
         self._prefetch = Prefetch(threaded=m > _MANY)
-        self._sides = _Sides.of(*self._columns_of(self._clusters, np.dtype(np.float32)))
+        self._sides = _Sides.of(*self._columns_of(self._clusters))
 
     @property
     @override
@@ -133,15 +133,9 @@ class RootStore(ClusterStore):
     def block(self) -> int:
         return self._rows
 
-    @property
-    def screen_dtype(self) -> np.dtype:
-        """Precision of bounds, float32 until that leaves too many pairs."""
-        return self._sides.columns.dtype
-
-    def _columns_of(
-        self, clusters: EntropicClusters, dtype: np.dtype
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Columns of clusters, and 1 / w, in a precision."""
+    def _columns_of(self, clusters: EntropicClusters) -> tuple[np.ndarray, np.ndarray]:
+        """Columns of clusters, and 1 / w, in the precision of bounds."""
+        dtype = self.screen_dtype
         points = root_points(clusters.mean) - self._center[None]
         columns = np.ones((len(points), points.shape[1] + 2), dtype)
         columns[:, :-2] = points
@@ -152,7 +146,7 @@ class RootStore(ClusterStore):
 
     @override
     def screened(self, parts: Iterable[Part]) -> Iterator[RootBlock]:
-        return self._prefetch.map(lambda part: self._block(*part), parts)
+        return self._prefetch.map(lambda part: self._block(part[0], part[1]), parts)
 
     def _block(self, rows: np.ndarray, among: np.ndarray) -> RootBlock:
         # Once: another thread may replace them.
@@ -199,7 +193,7 @@ class RootStore(ClusterStore):
             limit: By slot, the cost up to which it wants to know of such rows; −inf for
                 none.
         """
-        search = lambda part: self._search(*part, limit)
+        search = lambda part: self._search(part[0], part[1], part[2], limit)
         for found in self._prefetch.map(search, parts):
             self._sharpen(found)
             yield found
@@ -241,15 +235,15 @@ class RootStore(ClusterStore):
         is not tried again until four times as many pairs are left.
         """
         count = max(len(found.rows), _FEW_ROWS)
-        coarse = self.screen_dtype != self.dtype
-        if not coarse or found.left <= self._many_left * count:
+        coarse, before = self.screen_dtype, self._sides
+        if coarse == self.dtype or found.left <= self._many_left * count:
             return
-        before = self._sides
-        self._sides = _Sides.of(*self._columns_of(self._clusters, self.dtype))
+        self.screen_dtype = self.dtype
+        self._sides = _Sides.of(*self._columns_of(self._clusters))
         no_column = np.full(self.capacity, -np.inf)
         sharper = self._search(found.rows, found.among, 0, no_column)
         if sharper.left > found.left // 2:
-            self._sides = before
+            self.screen_dtype, self._sides = coarse, before
             self._many_left = 4 * found.left // count
 
     @override
@@ -271,7 +265,7 @@ class RootStore(ClusterStore):
         self.used += len(first)
         unions = self._clusters.united(first, second)
         self._clusters.put(slots, unions)
-        self._sides.put(slots, *self._columns_of(unions, self.screen_dtype))
+        self._sides.put(slots, *self._columns_of(unions))
         return slots
 
     @override
