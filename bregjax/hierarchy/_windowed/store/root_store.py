@@ -23,7 +23,7 @@ from bregjax.hierarchy._windowed.store.root_block import RootBlock
 __all__ = ["RootStore"]
 
 # Bounds of a block at most, its rows, and bounds that are divided while in a cache.
-_BLOCK, _ROWS, _PIECE = 2**20, (8, 64), 2**16
+_BLOCK, _ROWS, _PIECE = 2**20, (8, 128), 2**16
 # Multiplications of one product (OpenBLAS deals larger ones out to threads of its own,
 # which wait for each other), and its rows and columns.
 _PRODUCT, _TALL, _WIDE = 2**18, (8, 64), (32, 256)
