@@ -18,6 +18,7 @@ import numpy as np
 
 from bregjax.hierarchy._mutual.neighbourhoods import Neighbourhoods
 from bregjax.hierarchy._mutual.panels import Panels, ranks, tie_key
+from bregjax.hierarchy._mutual.point_tree import nearest_by_tree, serves
 from bregjax.hierarchy._products import lightness
 
 __all__ = ["NearPoints"]
@@ -52,7 +53,7 @@ class NearPoints:
         # The square of the scale must be a number that is not 0.
         spread = np.max(np.abs(mean - self._center[None]), initial=0.0)
         self._scale = float(np.clip(spread, 1e-150, 1e150))
-        self._float32_serves = True
+        self._float32_serves, self._by_tree = True, False
         self._threads = min(os.cpu_count() or 1, _MOST_THREADS)
 
     def costs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -88,6 +89,19 @@ class NearPoints:
             rows: Slots of the points, `[r]`.
             count: How many of each.
         """
+        self._by_tree = serves(*self.mean.shape, loaded=self._by_tree)
+        if not (self._by_tree and np.isfinite(self.mean).all()):
+            return self._by_products(rows, count)
+        found = nearest_by_tree(
+            self.mean, self.weight, self.costs, rows, count, self._threads
+        )
+        left = found.unsettled()
+        if len(left):
+            found.put(left, self._by_products(rows[left], count))
+        return found
+
+    def _by_products(self, rows: np.ndarray, count: int) -> Neighbourhoods:
+        """Find the nearest by products of matrices."""
         found = Neighbourhoods.unknown(len(rows), count)
         left = np.arange(len(rows))
         if self._float32_serves:
