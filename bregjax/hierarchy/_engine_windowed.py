@@ -87,13 +87,15 @@ def windowed(
     makes its merges. If they are not greedy's, the window is undone and made smaller,
     at last one merge at a time.
 
-    Where windows fail again and again of compiled programs, the clusters that are left
-    go to the matrix
+    Where windows fail again and again, the clusters that are left go to the matrix
     engine, if a matrix of their costs fits into memory and no cost is as small as its
     rounding. Otherwise merges are made one at a time by one program, each at the cost
     of a row of bounds or two, and fewer windows are tried.
 
     Pairs are screened by lower bounds; `merge_cost` decides among those that are left.
+
+    With a host whose costs are those of entropies all is done by NumPy, and nothing is
+    compiled (`RootStore`). Single merges are made from the host there.
 
     Time: about 2.5 m² bounds and O(m) costs. Where windows fail, that of "matrix" on
     top, over the clusters that are left, and at most about half as much for what was
