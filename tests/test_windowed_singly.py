@@ -153,7 +153,7 @@ def test_ties_pass_the_certificate_one_at_a_time(monkeypatch):
         self._merge_compiled(self._left - 1)
 
     monkeypatch.setattr(_Run, "_merge_window", all_at_once)
-    monkeypatch.setattr(_host_costs, "_entropic_host", lambda *_: None)
+    monkeypatch.setattr(_host_costs, "_quick_host", lambda *_: None)
     for family in ("poisson", "diagonal_gaussian"):
         x = 1 + np.random.default_rng(0).integers(0, 4, size=(M, 2))
         problem = Problem(x, family=family)

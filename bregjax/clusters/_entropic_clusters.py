@@ -8,10 +8,15 @@ takes one logarithm a column, and cancels where a and b are near: it is off by s
 of its terms. In float64 that is enough to tell nearly all pairs apart.
 """
 
-from dataclasses import dataclass, fields
-from typing import Self
+import dataclasses
+from typing import ClassVar, Self
 
 import numpy as np
+from typing_extensions import override
+
+from bregjax.clusters._quick_clusters import QuickClusters, Sides
+from bregjax.clusters._root_distances import ALPHA, BETA, root_points
+from bregjax.clusters._squared_distances import less_norms, lightness
 
 __all__ = ["EntropicClusters"]
 
@@ -20,63 +25,71 @@ _EPS, _TINY = np.finfo(float).eps, np.finfo(float).tiny
 _NUMBERS = 2**14
 # Below, a series has more digits.
 _SMALL = 2e-3
+# Multiplications of one product (OpenBLAS deals larger ones out to threads of its own,
+# which wait for each other), and its rows and columns; and bounds that are divided
+# while in a cache.
+_PRODUCT, _TALL, _WIDE, _PIECE = 2**18, (8, 64), (32, 256), 2**16
+# Roundings of a bound's denominator, and of its quotient.
+_ROUNDINGS = 8
 
 
-@dataclass
-class EntropicClusters:
+@dataclasses.dataclass
+class EntropicClusters(QuickClusters):
     """Weights and means of clusters, and their shares of costs.
 
-    Means are at most 1, so that costs have a unit: `of` takes the greatest mean for it.
+    Means are less than 1: the unit of means and costs is the next greater power of two.
 
     Attributes:
-        weight: `[k]`.
-        mean: `[k, n]`.
-        own: w Σ t log t, `[k]`.
-        size: w Σ (|t log t| + t), which the rounding of costs goes by, `[k]`.
+        weight: `[slots]`.
+        mean: `[slots, n]`.
+        own: w Σ t log t, `[slots]`.
+        size: w Σ (|t log t| + t), which the rounding of costs goes by, `[slots]`.
+        center: What points are less in products, `[1, 2 n]`.
+        unit: That of means and costs.
 
     Examples:
-        >>> clusters, unit = EntropicClusters.of(np.ones(2), np.array([[2.0], [8.0]]))
-        >>> cost, size = clusters.costs(np.array([0]), np.array([1]))
-        >>> print(unit, (unit * cost).round(4))
-        8.0 [1.9274]
+        >>> clusters = EntropicClusters.of(np.ones(2), np.array([[2.0], [8.0]]))
+        >>> cost, _ = clusters.costs(np.array([0]), np.array([1]))
+        >>> print(clusters.unit, (clusters.unit * cost).round(4))
+        16.0 [1.9274]
     """
 
-    weight: np.ndarray
+    by_slot: ClassVar[tuple[str, ...]] = ("weight", "mean", "own", "size")
+
     mean: np.ndarray
     own: np.ndarray
     size: np.ndarray
+    center: np.ndarray
+    unit: float
 
     @classmethod
-    def of(cls, weight: np.ndarray, mean: np.ndarray) -> tuple[Self, float]:
-        """Return clusters, and the unit of their means and costs.
+    def of(cls, weight: np.ndarray, mean: np.ndarray) -> Self:
+        """Return clusters of weights `[m]` and means of at least 0, `[m, n]`."""
+        # A power of two, so that no difference of near means is rounded.
+        unit = 2.0 ** np.frexp(np.max(mean, initial=0.0))[1]
+        center = np.median(root_points(mean / unit), axis=0, keepdims=True)
+        mean, own, size = _described(weight, mean / unit)
+        return cls(weight, mean, own, size, center, unit)
 
-        Args:
-            weight: `[k]`.
-            mean: Numbers of at least 0, `[k, n]`.
-        """
-        unit = float(np.max(mean, initial=0.0)) or 1.0
-        return cls._described(np.asarray(weight, float), mean / unit), unit
+    @property
+    @override
+    def wide(self) -> int:
+        return _power_of_two(_PRODUCT / (_TALL[0] * (2 * self.mean.shape[1] + 2)))
 
-    @classmethod
-    def _described(cls, weight: np.ndarray, mean: np.ndarray) -> Self:
-        terms = mean * np.log(np.maximum(mean, _TINY))
-        own = weight * np.sum(terms, axis=1)
-        return cls(weight, mean, own, weight * np.sum(np.abs(terms) + mean, axis=1))
+    @property
+    @override
+    def places(self) -> np.ndarray:
+        return self.mean
 
+    @override
     def costs(
         self, first: np.ndarray, second: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return costs of pairs, `[p]`, and the sizes of all their terms.
-
-        Args:
-            first: Slots `[p]`.
-            second: Slots `[p]`.
-        """
         a, b = self.weight[first], self.weight[second]
-        weight = a + b
+        weight, n = a + b, self.mean.shape[1]
         p, q = (a / weight)[:, None], (b / weight)[:, None]
         union = np.empty(len(first))
-        step = max(_NUMBERS // self.mean.shape[1], 1)
+        step = max(_NUMBERS // n, 1)
         for start in range(0, len(first), step):
             part = slice(start, start + step)
             mean, other = self.mean[first[part]], self.mean[second[part]]
@@ -88,14 +101,15 @@ class EntropicClusters:
         cost = self.own[first] + self.own[second] - weight * union
         # −t log t is concave, and the cost at most log 2 of the masses: the union's
         # terms are at most 1.7 of the parts'.
-        return cost, 2.7 * (self.size[first] + self.size[second])
+        size = 2.7 * (self.size[first] + self.size[second])
+        return cost, (n + 16) * _EPS * size
 
+    @override
     def steady_costs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Return costs of pairs, `[p]`, that do not cancel where both are near.
+        """Return costs from the differences of means.
 
-        From the differences of means: with t_a = (a − c) / c and t_b,
-
-            Δ = Σ c (w_a r(t_a) + w_b r(t_b)),  r(t) = (1 + t) log(1 + t) − t.
+        With t_a = (a − c) / c and t_b, and r(t) = (1 + t) log(1 + t) − t,
+        Δ = Σ c (w_a r(t_a) + w_b r(t_b)).
         """
         cost = np.empty(len(first))
         step = max(_NUMBERS // self.mean.shape[1], 1)
@@ -111,23 +125,70 @@ class EntropicClusters:
             cost[part] = np.einsum("ij,ij->i", union, terms)
         return cost
 
+    @override
     def united(self, first: np.ndarray, second: np.ndarray) -> Self:
-        """Return the unions of pairs, `[p]`."""
         a, b = self.weight[first], self.weight[second]
         # From the heavier mean, which a light one far away hardly moves.
         heavy, light = np.where(a >= b, (first, second), (second, first))
         share = (np.minimum(a, b) / (a + b))[:, None]
-        step = self.mean[light] - self.mean[heavy]
-        return self._described(a + b, self.mean[heavy] + share * step)
+        mean = self.mean[heavy] + share * (self.mean[light] - self.mean[heavy])
+        mean, own, size = _described(a + b, mean)
+        return dataclasses.replace(self, weight=a + b, mean=mean, own=own, size=size)
 
-    def taken(self, slots: np.ndarray) -> Self:
-        """Return copies of the clusters in slots."""
-        return type(self)(*(getattr(self, field.name)[slots] for field in fields(self)))
+    @override
+    def sides(self, dtype: np.dtype) -> Sides:
+        """Columns (e, ‖e‖², 1) of products, with less than the squared norm; and 1 / w.
 
-    def put(self, slots: np.ndarray | slice, clusters: Self) -> None:
-        """Write clusters into slots."""
-        for field in fields(self):
-            getattr(self, field.name)[slots] = getattr(clusters, field.name)
+        So a product with (−2 e, 1, ‖e‖²), as `bounds` makes of rows, is no more than
+        the squared distance.
+        """
+        points = root_points(self.mean) - self.center
+        columns = np.ones((len(points), points.shape[1] + 2), dtype)
+        columns[:, :-2] = points
+        columns[:, -2] = less_norms(points, dtype)
+        # inf where a weight is next to none in float32, and then bounds are 0.
+        with np.errstate(over="ignore"):
+            return columns, lightness(self.weight).astype(dtype)
+
+    @override
+    def bounds(self, rows: Sides, panels: Sides) -> np.ndarray:
+        """Return ‖e_a − e_b‖² / (α (1/w_a + 1/w_b) + β max(1/w_a, 1/w_b))."""
+        (left, light_a), (right, light_b) = rows, panels
+        count, dtype, wide = len(left), left.dtype, right.shape[2]
+        tall = min(int(np.clip(_PRODUCT // right[0].size, *_TALL)), count)
+        fill = np.minimum(np.arange(-(-count // tall) * tall), count - 1)
+        left = np.concatenate([-2 * left[:, :-2], left[:, :-3:-1]], axis=1)[fill]
+        left = left.reshape(1, -1, tall, left.shape[1])
+        low = np.empty((len(right), *left.shape[1:3], wide), dtype)
+        light_a = light_a[fill].reshape(1, -1, tall, 1)
+        light_b = light_b[:, None, None]
+        up = 1 + _ROUNDINGS * float(np.finfo(dtype).eps)
+        alpha, beta = (dtype.type(factor * up) for factor in (ALPHA, BETA))
+        one = light_a[:, :1, :1]
+        alike = np.all(light_a == one) and np.all(light_b == one)
+        sums, most = (
+            (alpha * light_a, alpha * light_b),
+            (beta * light_a, beta * light_b),
+        )
+        step = max(_PIECE // low[0].size, 1)
+        for start in range(0, len(right), step):
+            part = slice(start, start + step)
+            np.matmul(left, right[part, None], out=low[part])
+            if alike:
+                low[part] /= (2 * alpha + beta) * one
+                continue
+            weights = np.maximum(most[0], most[1][part])
+            weights += sums[0]
+            weights += sums[1][part]
+            low[part] /= weights
+        return low.reshape(len(right), -1, wide)[:, :count]
+
+
+def _described(weight: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Means, and what costs need of them."""
+    terms = mean * np.log(np.maximum(mean, _TINY))
+    own = weight * np.sum(terms, axis=1)
+    return mean, own, weight * np.sum(np.abs(terms) + mean, axis=1)
 
 
 def _remainder(t: np.ndarray) -> np.ndarray:
@@ -137,3 +198,7 @@ def _remainder(t: np.ndarray) -> np.ndarray:
     ratio = np.maximum(1 + t, 0)
     direct = ratio * np.log1p(np.maximum(t, _EPS / 2 - 1)) - t
     return np.where(np.abs(t) < _SMALL, series, direct)
+
+
+def _power_of_two(fitting: float) -> int:
+    return 2 ** int(np.log2(np.clip(fitting, *_WIDE)))

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from bregjax._typing import PyTree
+from bregjax.clusters._quick_clusters import QuickClusters
 from bregjax.clusters._rough_costs import RoughCosts
 from bregjax.clusters._screens import Screen
 
@@ -85,18 +86,18 @@ class HostModel(abc.ABC):
         """
         del leaves
 
-    @property
-    def is_entropic(self) -> bool:
-        """Whether costs are those of entropies, see `entropic`."""
+    def has_quick(self, num_points: int, num_columns: int) -> bool:
+        """Whether so many points are `quick`, and a tree of these is there sooner."""
+        del num_points, num_columns
         return False
 
-    def entropic(self, leaves: PyTree) -> tuple[np.ndarray, np.ndarray]:
-        """Weights `[m]` and means `[m, n]` whose costs are those of Σ t log t.
+    def quick(self, leaves: PyTree) -> QuickClusters:
+        """Clusters of points that have quick bounds and costs.
 
         Args:
-            leaves: States `[m]` of a model that is entropic.
+            leaves: States `[m]`.
         """
-        raise NotImplementedError("only models that are entropic have such means")
+        raise NotImplementedError("costs of this model have no quick bounds")
 
     def has_rough(self, statistics: Callable[[], PyTree]) -> bool:
         """Whether `rough` has costs for clusters of points.

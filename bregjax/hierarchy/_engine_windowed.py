@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from bregjax._typing import PyTree
 from bregjax.clusters import ClusterModel, HostModel, Screen
-from bregjax.clusters._host_model import rows_of
+from bregjax.clusters._quick_clusters import QuickClusters
 from bregjax.hierarchy._equal_pairs import equal_pairs
 from bregjax.hierarchy._interrupted import Interrupted
 from bregjax.hierarchy._windowed.fallbacks import one_by_one
@@ -19,7 +19,7 @@ from bregjax.hierarchy._windowed.fallbacks.cached import merge_cached, serves
 from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
 from bregjax.hierarchy._windowed.store import kernels
 from bregjax.hierarchy._windowed.store.placement import Placement
-from bregjax.hierarchy._windowed.store.root_store import RootStore
+from bregjax.hierarchy._windowed.store.quick_store import QuickStore
 from bregjax.hierarchy._windowed.store.store import Store
 from bregjax.hierarchy._windowed.windows.pace import Pace
 from bregjax.hierarchy._windowed.windows.window import Ending, merge_window
@@ -76,6 +76,7 @@ def windowed(
     mesh: Mesh | None = None,
     screen: Screen | None = None,
     host: HostModel | None = None,
+    quick: QuickClusters | None = None,
 ) -> tuple[np.ndarray, np.ndarray, WindowedInfo]:
     """Agglomerate as greedy does, many merges a round.
 
@@ -94,8 +95,8 @@ def windowed(
 
     Pairs are screened by lower bounds; `merge_cost` decides among those that are left.
 
-    With a host whose costs are those of entropies all is done by NumPy, and nothing is
-    compiled (`RootStore`). Single merges are made from the host there.
+    Of clusters with quick bounds all is done by NumPy, and nothing is compiled
+    (`QuickStore`). Single merges are made from the host there.
 
     Time: about 2.5 m² bounds and O(m) costs. Where windows fail, that of "matrix" on
     top, over the clusters that are left, and at most about half as much for what was
@@ -118,6 +119,7 @@ def windowed(
         mesh: Devices to deal the clusters out to; the default one if None.
         screen: Lower bounds of costs; those of the model if None.
         host: Finds costs and unions, where they are solved for; the model if None.
+        quick: The leaves with quick bounds, by NumPy, if they have such.
 
     Returns:
         Children `[num_points − 1, 2]`, int32; merge costs by `merge_cost`,
@@ -126,9 +128,8 @@ def windowed(
     Raises:
         Interrupted: By Ctrl-C.
     """
-    if host is not None and host.is_entropic:
-        some = rows_of(leaves, slice(num_points))
-        store: Store | RootStore = RootStore(*host.entropic(some))
+    if quick is not None:
+        store: Store | QuickStore = QuickStore(quick)
     else:
         bounds = kernels.screen(model, leaves) if screen is None else screen
         store = Store(model, bounds, leaves, num_points, Placement(mesh), host)
@@ -147,7 +148,7 @@ class _Run:
 
     def __init__(
         self,
-        store: Store | RootStore,
+        store: Store | QuickStore,
         num_points: int,
         report: Callable[[int], None] | None = None,
         *,

@@ -59,7 +59,7 @@ def numpy_host(problem: Problem, engine: str) -> tuple[HostModel | None, str]:
         ValueError: If an engine is asked for that can't do it.
     """
     if engine in ("auto", "windowed"):
-        found = _entropic_host(problem, engine)
+        found = _quick_host(problem, engine)
         if found is not None:
             return found, "windowed"
     if engine in ("auto", "mutual"):
@@ -122,8 +122,8 @@ def _mutual_host(problem: Problem) -> HostModel | None:
     return closed_host(model) if serves and works_in_double(problem) else None
 
 
-def _entropic_host(problem: Problem, engine: str) -> HostModel | None:
-    """The cluster model by NumPy, where costs are those of entropies; else None.
+def _quick_host(problem: Problem, engine: str) -> HostModel | None:
+    """The cluster model by NumPy, where it has quick bounds; else None.
 
     Args:
         problem: In the precision of the work.
@@ -134,7 +134,8 @@ def _entropic_host(problem: Problem, engine: str) -> HostModel | None:
     if host_of(problem) is not None or not works_in_double(problem):
         return None
     host = closed_host(problem.family.cluster_model())
-    return host if host.is_entropic else None
+    m = problem.num_points
+    return host if host.has_quick(m, problem.x.size // m) else None
 
 
 def rough_host(problem: Problem) -> HostModel | None:

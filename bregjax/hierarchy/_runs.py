@@ -191,13 +191,13 @@ def _run(
     if not problem.family.cluster_model().distributes:
         mesh = None
     with working(problem) as copy:
-        host = None if mesh is not None else host_of(problem)
+        host = by_numpy = None
         if mesh is None:
             by_numpy, engine = numpy_host(copy, engine)
-            host = by_numpy or host
+            host = by_numpy or host_of(problem)
         with failing_together(mesh):
             name = _choose(engine, padded(copy), host, mesh)
-        if host is not None and (name != "windowed" or host.is_entropic):
+        if host is not None and (by_numpy is not None or name != "windowed"):
             return _on_host(host, problem, name, begun, report)
         return _compiled(problem, copy, name, begun, report, mesh, host)
 
@@ -313,9 +313,11 @@ def _on_host(
         children, by_rounds = mutual(mean, weight, labels, report)
     elif name == "windowed":
         model = problem.family.cluster_model()
-        labels = equal_points(host.entropic(states)[1], np.ones(len(labels)))
+        quick = host.quick(states)
+        # Also of different weights, and roots.
+        labels = equal_points(quick.places, np.ones(len(labels)))
         children, _, by_windows = windowed(
-            model, states, len(labels), labels=labels, report=report, host=host
+            model, states, len(labels), labels=labels, report=report, quick=quick
         )
     elif name == "recompute":
         children, nodes = exhaustive(host, states, report)

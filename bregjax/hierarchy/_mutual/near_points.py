@@ -16,10 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from bregjax.clusters._squared_distances import lightness
 from bregjax.hierarchy._mutual.neighbourhoods import Neighbourhoods
 from bregjax.hierarchy._mutual.panels import Panels, ranks, tie_key
 from bregjax.hierarchy._mutual.point_tree import nearest_by_tree, serves
-from bregjax.hierarchy._products import lightness
 
 __all__ = ["NearPoints"]
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bregjax.hierarchy._products import less_norms, lightness
+from bregjax.clusters._squared_distances import less_norms, lightness
 from bregjax.hierarchy._windowed.neighbours.ties import mixed
 
 __all__ = ["Panels", "ranks", "tie_key"]

@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bregjax.clusters._squared_distances import lightness
 from bregjax.hierarchy._mutual.neighbourhoods import Neighbourhoods
-from bregjax.hierarchy._products import lightness
 
 __all__ = ["nearest_by_tree", "serves"]
 
@@ -65,10 +65,11 @@ def nearest_by_tree(
     tree = KDTree(points)
     found = Neighbourhoods.unknown(len(rows), count)
     light = lightness(weight)
-    lightest, left, k = np.max(light), np.arange(len(rows)), count + 1 + _MORE
+    lightest, left = float(np.max(light)), np.arange(len(rows))
+    k = count + 1 + _MORE
     while len(left) and k <= min(_MOST, len(points)):
         some = rows[left]
-        far, slot = tree.query(points[some], k=k, workers=threads)
+        far, slot = map(np.asarray, tree.query(points[some], k=k, workers=threads))
         cost = costs(np.repeat(some, k), slot.ravel()).reshape(slot.shape)
         cost[slot == some[:, None]] = np.inf
         # Less the rounding of distances and costs.

@@ -96,8 +96,8 @@ def _pays(problem: Problem) -> bool:
     entries = np.count_nonzero(problem.x) / m
     model = family.cluster_model()
     if not model.reducible:
-        entropic = closed_host(model).is_entropic
-        return bool(not entropic or d > _COLUMNS_AN_ENTRY * entries)
+        quick = closed_host(model).has_quick(m, d)
+        return bool(not quick or d > _COLUMNS_AN_ENTRY * entries)
     return bool(d > _PRODUCTS_AN_ENTRY * entries + _PRODUCTS_A_MERGE / m)
 
 

@@ -18,7 +18,7 @@ from bregjax.hierarchy._windowed.store.query import (
     pairs_among,
     pairs_within,
 )
-from bregjax.hierarchy._windowed.store.root_store import RootStore
+from bregjax.hierarchy._windowed.store.quick_store import QuickStore
 from bregjax.hierarchy._windowed.store.store import Store
 
 __all__ = ["Neighbours", "NextPairs"]
@@ -60,7 +60,7 @@ class Neighbours:
         rescans: Rows among them that were stale.
     """
 
-    store: Store | RootStore
+    store: Store | QuickStore
     alive: np.ndarray
     near: Nearest
     key: np.ndarray
@@ -68,7 +68,7 @@ class Neighbours:
     rescans: int = 0
 
     @classmethod
-    def of(cls, store: Store | RootStore) -> "Neighbours":
+    def of(cls, store: Store | QuickStore) -> "Neighbours":
         """Return the clusters in the used slots of a store, not yet searched."""
         size = store.capacity
         return cls(
@@ -226,8 +226,8 @@ class Neighbours:
     def search(self) -> None:
         """Find the nearest of all."""
         store = self.store
-        if isinstance(store, RootStore):
-            self._search_by_roots(store, self.active, 0)
+        if isinstance(store, QuickStore):
+            self._search_quickly(store, self.active, 0)
             return
         for block in store.screened(self._blocks_of_all()):
             self._learn(store, block, len(block.rows), block.rows)
@@ -245,8 +245,8 @@ class Neighbours:
     def _search_again(self, rows: np.ndarray, newborn: int = 0) -> None:
         """Find the nearest of rows, of which the first ones are newborn."""
         store = self.store
-        if isinstance(store, RootStore):
-            self._search_by_roots(store, rows, newborn)
+        if isinstance(store, QuickStore):
+            self._search_quickly(store, rows, newborn)
             return
         parts = runs(rows, store.block)
         for block in store.screened((part, self.alive) for part in parts):
@@ -272,8 +272,8 @@ class Neighbours:
         limit[searching] = -np.inf
         return limit
 
-    def _search_by_roots(
-        self, store: RootStore, rows: np.ndarray, newborn: int
+    def _search_quickly(
+        self, store: QuickStore, rows: np.ndarray, newborn: int
     ) -> None:
         """Find the nearest of rows, by blocks of which none waits for another."""
         starts = range(0, len(rows), store.block)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["RootBlock"]
+__all__ = ["QuickBlock"]
 
 
 @dataclass
-class RootBlock:
+class QuickBlock:
     """Lower bounds of the costs of a block of rows with the slots among some.
 
     Attributes:
@@ -29,7 +29,7 @@ class RootBlock:
     least: np.ndarray
 
     @classmethod
-    def of(cls, rows: np.ndarray, among: np.ndarray, low: np.ndarray) -> "RootBlock":
+    def of(cls, rows: np.ndarray, among: np.ndarray, low: np.ndarray) -> "QuickBlock":
         """Return a block of bounds, which takes them over."""
         panels, _, wide = low.shape
         gone = ~among[: panels * wide].reshape(panels, wide)
