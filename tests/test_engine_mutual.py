@@ -203,6 +203,21 @@ def test_a_tree_settles_all_but_points_beside_much_heavier_ones():
         assert len(found.unsettled()) <= most
 
 
+def test_a_tree_is_not_made_for_few_rows_or_in_vain(monkeypatch):
+    made: list[int] = []
+
+    def none(points, weight, costs, rows, count, threads):
+        made.append(len(rows))
+        return Neighbourhoods.unknown(len(rows), count)
+
+    monkeypatch.setattr(near_points, "nearest_by_tree", none)
+    points = NearPoints(np.random.default_rng(2).random((3000, 1)), np.ones(3000))
+    points._by_tree = True
+    for rows in (255, 256, 300):
+        check_nearest(points.nearest(np.arange(rows), 1), costs_of_all(points)[:rows])
+    assert made == [256]
+
+
 def test_when_a_tree_is_taken():
     for columns, first, later in ((1, 2048, 512), (2, 4096, 1024), (6, 65536, 16384)):
         for loaded, fewest in ((False, first), (True, later)):

@@ -117,6 +117,9 @@ def test_the_bound_holds_for_all_shares_and_ratios():
     other = q + p * root**2
     swapped = (p * root**2 * np.log(root**2) - other * np.log(other)) / (p * q)
     assert np.all(swapped >= cost * (1 - 1e-6))
+    # At p = 1 the lighter mean costs r log r − r + 1.
+    last = np.max(square / (root**2 * np.log(root**2) - root**2 + 1))
+    assert last <= ALPHA + BETA * share[-1]
     # Close to the bound: little is given away at any share.
     assert np.all(inverse >= 0.99 * (ALPHA + BETA * share))
 
@@ -146,7 +149,7 @@ def test_costs_and_their_errors(kind, spread, rng):
     cost, error = clusters.costs(first, second)
     steady = clusters.steady_costs(first, second)
     for i, j, c, e, t in zip(first, second, cost, error, steady, strict=True):
-        true = exact_cost(clusters, i, j)
+        true = exact_cost(clusters, int(i), int(j))
         assert abs(c - true) <= e
         assert abs(t - true) <= 1e-12 * true
     assert np.array_equal(clusters.costs(second, first)[0], cost)
@@ -242,17 +245,18 @@ def test_full_precision_is_given_up_where_it_does_not_help():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_unions_and_compacting(kind):
-    clusters = points("counts", kind, "small numbers")
+    clusters: Any = points("counts", kind, "small numbers")
     m, w = len(clusters.weight), clusters.weight
     store = QuickStore(clusters)
     union = store.append(np.array([0, 4]), np.array([1, 2]))
     p, q = w[4] / (w[4] + w[2]), w[2] / (w[4] + w[2])
     mean = p * clusters.mean[4] + q * clusters.mean[2]
-    np.testing.assert_allclose(store._clusters.mean[union[1]], mean)
+    found: Any = store._clusters
+    np.testing.assert_allclose(found.mean[union[1]], mean)
     if isinstance(clusters, DiagonalClusters):
         gap = clusters.mean[4] - clusters.mean[2]
         variance = p * clusters.variance[4] + q * clusters.variance[2] + p * q * gap**2
-        np.testing.assert_allclose(store._clusters.variance[union[1]], variance)
+        np.testing.assert_allclose(found.variance[union[1]], variance)
     kept = np.array([3, union[1], 9])
     before = store.costs(np.repeat(kept, 3), np.tile(kept, 3))
     other, moved = store.copied(kept)
@@ -294,6 +298,45 @@ def test_trees_are_greedys(name, weights):
     assert certificate.relative < 1e-12
     costs = np.asarray(tree.merge_costs)
     np.testing.assert_allclose(costs, bj.replay(problem, tree), rtol=1e-9, atol=1e-300)
+
+
+# Whose means are nearly equal, or unions nearly 1.
+NEAR = {
+    "poisson 1000": ("poisson", 1000.3 + 1e-6 * made.random((300, 2))),
+    "poisson 3": ("poisson", 3 + 1e-10 * made.random((300, 1))),
+    "poisson 5": ("poisson", 5 + 1e-14 * made.random((130, 3))),
+    "poisson 1e12": ("poisson", 1e12 + np.arange(130.0)[:, None]),
+    "poisson, tiny columns": (
+        "poisson",
+        np.c_[np.ones(130), 1e-100 * (1 + 1e-12 * made.random((130, 2)))],
+    ),
+    "bernoulli, saturated": (
+        "bernoulli",
+        1 / (1 + np.exp(-40 * made.normal(size=(200, 2)))),
+    ),
+    "bernoulli 1 - 1e-6": ("bernoulli", 1 - 1e-6 * (1 + 1e-6 * made.random((200, 2)))),
+    "bernoulli 1 - 1e-12": ("bernoulli", 1 - 1e-12 * made.random((200, 2))),
+}
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_rows_that_are_nearly_equal(name):
+    family, x = NEAR[name]
+    problem = bj.Problem(x, family=family, smoothing=None)
+    tree = bj.agglomerate(problem)
+    assert bj.certify(problem, tree).relative < 1e-14
+
+
+@pytest.mark.parametrize(("near", "quick"), [(0.9, True), (1 - 1e-7, False)])
+def test_binary_rows_near_1_go_another_way(near, quick):
+    problem = bj.Problem([[near], [0.5], [1.0]], family="bernoulli", smoothing=None)
+    assert (_host_costs._quick_host(problem, "windowed") is not None) == quick
+
+
+def test_weights_whose_sums_of_reciprocals_overflow():
+    x, weights = made.random((130, 4)), 10.0 ** made.uniform(-38.2, 0, 130)
+    problem = bj.Problem(x, family="poisson", smoothing=None, weights=weights)
+    assert bj.certify(problem, bj.agglomerate(problem)).relative < 1e-12
 
 
 FAMILIES = {

@@ -31,6 +31,8 @@ __all__ = ["ClosedHost"]
 # 2,048 × 32. There a first tree takes a third of the time, and another half as long
 # again, as where windows are compiled.
 _MOST_DIAGONAL = 2**27
+# How near to 1 unions of binary rows may come: 1 − x has ten digits then.
+_FROM_ONE = 2.0**-20
 # Pairs that are looked at together: each size is traced anew.
 _SIZES = (64, 2048)
 # Nanoseconds that a merge takes beside its costs, and that compiling an engine takes
@@ -107,28 +109,35 @@ class ClosedHost(HostModel):
         return _is_diagonal(self.model) or _entropy(self.model) is not None
 
     @override
-    def has_quick(self, num_points: int, num_columns: int) -> bool:
+    def has_quick(
+        self,
+        num_points: int,
+        num_columns: int,
+        statistics: Callable[[], tuple[PyTree, np.ndarray]],
+    ) -> bool:
         if _is_diagonal(self.model):
             return num_points**2 * num_columns <= _MOST_DIAGONAL
-        return _entropy(self.model) is not None
+        kind = _entropy(self.model)
+        if kind is not BinaryEntropy:
+            return kind is not None
+        mean, weight = (np.asarray(part, float) for part in statistics())
+        least = np.min(1 - mean, initial=1.0, where=mean < 1)
+        return least * np.min(weight) / np.sum(weight) >= _FROM_ONE
 
     @override
     def quick(self, leaves: PyTree) -> QuickClusters:
         weight = np.asarray(leaves.weight, float)
         # Of costs the order counts, so these have a unit of their own.
-        weight = weight / np.max(weight)
+        weight = np.ldexp(weight, -np.frexp(np.max(weight))[1])
         if _is_diagonal(self.model):
             moments = leaves.moments
             parts = (np.asarray(x, float) for x in (moments.mean, moments.covariance))
             return DiagonalClusters.of(weight, *parts)
-        found = _entropy(self.model)
-        if found is None:
+        kind = _entropy(self.model)
+        if kind is None:
             return super().quick(leaves)
-        factor, kind = found
         mean = np.asarray(leaves.mean, float).reshape(len(weight), -1)
-        if kind is BinaryEntropy:
-            mean = np.concatenate([mean, 1 - mean], axis=1)
-        return EntropicClusters.of(weight, factor * mean)
+        return EntropicClusters.of(weight, mean, binary=kind is BinaryEntropy)
 
     @override
     def has_rough(self, statistics: Callable[[], PyTree]) -> bool:
@@ -165,16 +174,15 @@ def _is_diagonal(model: ClusterModel) -> bool:
     return isinstance(model, VarianceModel) and model.form == "diagonal"
 
 
-def _entropy(model: ClusterModel) -> tuple[float, type[ConvexFunction]] | None:
-    """Of which entropy a model's function is how many times; None if of none."""
+def _entropy(model: ClusterModel) -> type[ConvexFunction] | None:
+    """Of which entropy a model's function is a multiple; None if of none."""
     if not isinstance(model, BregmanModel):
         return None
-    factor, function = 1.0, model.function
+    function = model.function
     while isinstance(function, Scaled):
-        factor *= float(np.asarray(function.factor))
         function = function.function
     kinds = NegativeEntropy, SimplexEntropy, BinaryEntropy
-    return (factor, type(function)) if isinstance(function, kinds) else None
+    return type(function) if isinstance(function, kinds) else None
 
 
 def _shapes(leaves: PyTree, size: int) -> PyTree:

@@ -86,9 +86,20 @@ class HostModel(abc.ABC):
         """
         del leaves
 
-    def has_quick(self, num_points: int, num_columns: int) -> bool:
-        """Whether so many points are `quick`, and a tree of these is there sooner."""
-        del num_points, num_columns
+    def has_quick(
+        self,
+        num_points: int,
+        num_columns: int,
+        statistics: Callable[[], tuple[PyTree, np.ndarray]],
+    ) -> bool:
+        """Whether so many points are `quick`, and a tree of these is there sooner.
+
+        Args:
+            num_points: How many.
+            num_columns: Their coordinates.
+            statistics: Makes their statistics and weights, if these have a say.
+        """
+        del num_points, num_columns, statistics
         return False
 
     def quick(self, leaves: PyTree) -> QuickClusters:

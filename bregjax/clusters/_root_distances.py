@@ -11,9 +11,10 @@ where e has two numbers a column, those of the complex power t^(½ + iω),
 
 The squared distance in a column is a + b − 2 √(ab) cos(ω log(a / b)). Roots alone, ω =
 0, would give F = 2 for means that are alike and log 4 or less for those that are not:
-a third less than the cost of near means, which are those that matter. For ω = 0.4 the
-bound of near means of the same weight is 0.97 of the cost, that of others at least
-0.85. F is the least quotient in one column, over all ratios of means.
+nearly a third less than the cost of near means, which are those that matter. For ω =
+0.4 the bound of near means of the same weight is 0.97 of the cost, that of others of
+the same weight at least 0.85. F is the least quotient in one column, over all ratios of
+means.
 
 * Δ in a column is p (1 − p) (a − b)² / 2 times an average of f'' = 1 / t, over t
   between both means, by a triangular density whose peak is at the mean of the union. So

@@ -22,6 +22,7 @@ from bregjax.clusters._seen_models import ObservedModel
 from bregjax.hierarchy._kinks import search_model
 
 __all__ = [
+    "BY_HAND",
     "closed_host",
     "host_leaves",
     "host_of",
@@ -35,7 +36,7 @@ __all__ = [
 
 
 # Of so few points a tree takes no time, and ties end as one would by hand.
-_BY_HAND = 100
+BY_HAND = 100
 # Up to so many points trees are made by NumPy, if that is quick.
 _FEW_POINTS = 1000
 # Or so many, of no more than so many numbers, where rough costs spare most of the work:
@@ -129,13 +130,15 @@ def _quick_host(problem: Problem, engine: str) -> HostModel | None:
         problem: In the precision of the work.
         engine: "auto", for which there must be some rows, or a name.
     """
-    if engine == "auto" and problem.num_points <= _BY_HAND:
+    if engine == "auto" and problem.num_points <= BY_HAND:
         return None
     if host_of(problem) is not None or not works_in_double(problem):
         return None
     host = closed_host(problem.family.cluster_model())
     m = problem.num_points
-    return host if host.has_quick(m, problem.x.size // m) else None
+    statistics = lambda: smoothed_statistics(problem)
+    quick = host.has_quick(m, problem.x.size // m, statistics)
+    return host if quick else None
 
 
 def rough_host(problem: Problem) -> HostModel | None:

@@ -69,7 +69,7 @@ class ClusterStore(abc.ABC):
     def screened(self, parts: Iterable[Part]) -> Iterator[ClusterBlock]:
         """Yield for each part, rows and slots to pair them with, what bounds say.
 
-        Blocks are computed before they are asked for, by other threads.
+        Blocks are computed before they are asked for, where other threads help.
 
         Args:
             parts: Slots, at most `block` of them, and booleans by slot.

@@ -112,7 +112,7 @@ class QuickStore(ClusterStore):
     def searched(
         self, parts: Iterable[tuple[np.ndarray, np.ndarray, int]], limit: np.ndarray
     ) -> Iterator[QuickSearch]:
-        """Yield for each part what is near to its rows, found by other threads.
+        """Yield for each part what is near to its rows, where other threads help.
 
         Args:
             parts: Rows as slots, at most `block` of them; slots that these are paired
@@ -143,8 +143,10 @@ class QuickStore(ClusterStore):
         place, slot = block.pairs_within(reach)
         ours = self._within(rows[place], slot, reach[place])
         ours = _least(ours, self.near)
-        new, other = block.pairs_within_columns(limit)
-        new, other = new[new < newborn], other[new < newborn]
+        new, other = np.zeros((2, 0), np.int64)
+        if newborn > 0:
+            new, other = block.pairs_within_columns(limit)
+            new, other = new[new < newborn], other[new < newborn]
         theirs = self._within(other, rows[new], limit[other])
         return QuickSearch(rows, among, ours, theirs, len(place))
 
