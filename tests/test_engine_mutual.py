@@ -13,7 +13,7 @@ import bregjax as bj
 from bregjax.convex import SquaredNorm
 from bregjax.hierarchy import _engine_mutual, _runs
 from bregjax.hierarchy._engine_mutual import MutualInfo, mutual
-from bregjax.hierarchy._mutual import near_points, panels
+from bregjax.hierarchy._mutual import near_points, panels, point_tree
 from bregjax.hierarchy._mutual.near_points import NearPoints
 from bregjax.hierarchy._mutual.neighbourhoods import Neighbourhoods
 
@@ -57,6 +57,14 @@ WEIGHTS: dict[str, np.ndarray] = {
     "1e38 to 1e42": 10.0 ** rng.uniform(38, 42, size=90),
     "1e-60 to 1e-40": 10.0 ** rng.uniform(-60, -40, size=90),
 }
+
+
+@pytest.fixture(params=["products", "tree"])
+def search(request, monkeypatch):
+    """By products of matrices, as of few points or many columns, or by a k-d tree."""
+    by_tree = request.param == "tree"
+    monkeypatch.setattr(near_points, "serves", lambda *_, loaded: by_tree)
+    return request.param
 
 
 def costs_of_all(points: NearPoints) -> np.ndarray:
@@ -108,7 +116,7 @@ def test_lists_of_one_and_of_four_find_the_same_tree(monkeypatch):
 
 @pytest.mark.parametrize("few", [8, 512])
 @pytest.mark.parametrize("name", HARD)
-def test_hard_points(monkeypatch, name, few):
+def test_hard_points(monkeypatch, search, name, few):
     monkeypatch.setattr(_engine_mutual, "_FEW", few)
     problem = bj.Problem(HARD[name], family="ward")
     tree = bj.agglomerate(problem, engine="mutual")
@@ -118,7 +126,7 @@ def test_hard_points(monkeypatch, name, few):
 @pytest.mark.parametrize("few", [8, 512])
 @pytest.mark.parametrize("name", WEIGHTS)
 @pytest.mark.parametrize("points", ["normal", "equal", "outlier 1e12"])
-def test_weights(monkeypatch, name, points, few):
+def test_weights(monkeypatch, search, name, points, few):
     monkeypatch.setattr(_engine_mutual, "_FEW", few)
     problem = bj.Problem(HARD[points], family="ward", weights=WEIGHTS[name])
     tree = bj.agglomerate(problem, engine="mutual")
@@ -151,6 +159,7 @@ def test_squares_that_underflow_are_reported():
         bj.agglomerate(1e-170 * HARD["normal"], family="ward")
 
 
+@pytest.mark.usefixtures("search")
 def test_costs_that_are_no_numbers_end_in_a_tree():
     """Which costs these are, is for `replay` to say."""
     mean = np.array([[0.0], [np.nan], [1.0], [np.nan], [5.0]])
@@ -162,7 +171,7 @@ def test_costs_that_are_no_numbers_end_in_a_tree():
 @pytest.mark.parametrize("finer", [False, True])
 @pytest.mark.parametrize("count", [1, 4])
 @pytest.mark.parametrize("name", HARD)
-def test_nearest(monkeypatch, name, count, finer):
+def test_nearest(monkeypatch, search, name, count, finer):
     """By float32 first or by float64 alone; in one block of rows or in several."""
     monkeypatch.setattr(panels, "_BLOCK", 2**12 if finer else 2**20)
     x = HARD[name]
@@ -175,10 +184,52 @@ def test_nearest(monkeypatch, name, count, finer):
 @pytest.mark.parametrize("finer", [False, True])
 @pytest.mark.parametrize("count", [1, 4])
 @pytest.mark.parametrize("name", WEIGHTS)
-def test_nearest_by_weights(name, count, finer):
+def test_nearest_by_weights(search, name, count, finer):
     points = NearPoints(HARD["normal"], WEIGHTS[name])
     points._float32_serves = not finer
     check_nearest(points.nearest(np.arange(90), count), costs_of_all(points))
+
+
+def test_a_tree_settles_all_but_points_beside_much_heavier_ones():
+    """More are asked for where weights differ, and few are left to products."""
+    x = np.random.default_rng(2).random((900, 2))
+    weight = 1.0 + np.arange(900) % 7
+    for k, most in ((weight, 0), (10.0 ** (3 * (np.arange(900) % 2)), 450)):
+        points = NearPoints(x, k)
+        found = point_tree.nearest_by_tree(
+            points.mean, points.weight, points.costs, np.arange(900), 4, 1
+        )
+        check_lists(found, costs_of_all(points))
+        assert len(found.unsettled()) <= most
+
+
+def test_a_tree_is_not_made_for_few_rows_or_in_vain(monkeypatch):
+    made: list[int] = []
+
+    def none(points, weight, costs, rows, count, threads):
+        made.append(len(rows))
+        return Neighbourhoods.unknown(len(rows), count)
+
+    monkeypatch.setattr(near_points, "nearest_by_tree", none)
+    points = NearPoints(np.random.default_rng(2).random((3000, 1)), np.ones(3000))
+    points._by_tree = True
+    for rows in (255, 256, 300):
+        check_nearest(points.nearest(np.arange(rows), 1), costs_of_all(points)[:rows])
+    assert made == [256]
+
+
+def test_when_a_tree_is_taken():
+    for columns, first, later in ((1, 2048, 512), (2, 4096, 1024), (6, 65536, 16384)):
+        for loaded, fewest in ((False, first), (True, later)):
+            assert point_tree.serves(fewest, columns, loaded=loaded)
+            assert not point_tree.serves(fewest - 1, columns, loaded=loaded)
+
+
+def test_many_points_of_few_columns_are_scipys():
+    x = np.random.default_rng(3).random((4100, 2))
+    tree = bj.agglomerate(x, family="ward")
+    expected = linkage(x, "ward")[:, 2] ** 2 / 4
+    np.testing.assert_allclose(tree.merge_costs, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("name", "serves"), [("normal", True), ("two places", False)])
@@ -193,7 +244,7 @@ def test_float32_is_given_up_where_it_decides_little(monkeypatch, name, serves):
 @pytest.mark.parametrize("few", [8, 512])
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("name", ["normal", "grid", "circle", "outlier 1e22"])
-def test_bounds_hold_after_every_round(monkeypatch, name, weights, few):
+def test_bounds_hold_after_every_round(monkeypatch, search, name, weights, few):
     """Lists that unions take over, and those that are not searched again."""
     monkeypatch.setattr(_engine_mutual, "_FEW", few)
     run = _engine_mutual._Run(HARD[name], WEIGHTS[weights], None)

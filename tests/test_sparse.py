@@ -339,3 +339,20 @@ def test_small_clusters_read_shared_columns_alone(rng, monkeypatch):
         np.testing.assert_allclose(
             trees[0].merge_costs, trees[1].merge_costs, rtol=1e-9, atol=1e-15
         )
+
+
+@pytest.mark.parametrize(
+    ("family", "share", "engine"),
+    [
+        ("poisson", 0.1, "sparse"),
+        ("poisson", 0.2, "windowed"),
+        ("multinomial", 0.1, "sparse"),
+        ("multinomial", 0.2, "windowed"),
+        # Whose windows would compile.
+        ("negative_binomial", 0.2, "sparse"),
+    ],
+)
+def test_dense_rows_of_few_zeros_go_by_windows(family, share, engine, rng):
+    x = (rng.random((110, 110)) < share) * (1.0 + rng.poisson(1.0, (110, 110)))
+    _, info = agglomerate(x, family=family, return_info=True)
+    assert info.engine == engine

@@ -63,6 +63,7 @@ CELLS = (
     ),
     # Few columns with many ties, and many columns.
     Cell("ward", "uniform", 10_000, 2),
+    Cell("ward", "uniform", 100_000, 2),
     Cell("poisson", "counts", 10_000, 2),
     Cell("ward", "blobs", 5_000, 128),
     # Growth with m.

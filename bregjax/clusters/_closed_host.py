@@ -10,13 +10,29 @@ from bregjax._programs import Program, compile_nanoseconds, program
 from bregjax._typing import Array, PyTree
 from bregjax.clusters._base import ClusterModel
 from bregjax.clusters._bregman_model import BregmanModel
-from bregjax.clusters._gaussian_models import FullGaussianModel
+from bregjax.clusters._diagonal_clusters import DiagonalClusters
+from bregjax.clusters._entropic_clusters import EntropicClusters
+from bregjax.clusters._gaussian_models import FullGaussianModel, VarianceModel
 from bregjax.clusters._host_model import HostModel, rows_of
+from bregjax.clusters._quick_clusters import QuickClusters
 from bregjax.clusters._rough_costs import RoughCosts
 from bregjax.clusters._rough_gaussians import RoughGaussians, alike
+from bregjax.convex import (
+    BinaryEntropy,
+    ConvexFunction,
+    NegativeEntropy,
+    Scaled,
+    SimplexEntropy,
+)
 
 __all__ = ["ClosedHost"]
 
+# Pairs of points, times columns, up to which windows of diagonal Gaussians go by NumPy:
+# 2,048 × 32. There a first tree takes a third of the time, and another half as long
+# again, as where windows are compiled.
+_MOST_DIAGONAL = 2**27
+# How near to 1 unions of binary rows may come: 1 − x has ten digits then.
+_FROM_ONE = 2.0**-20
 # Pairs that are looked at together: each size is traced anew.
 _SIZES = (64, 2048)
 # Nanoseconds that a merge takes beside its costs, and that compiling an engine takes
@@ -87,6 +103,42 @@ class ClosedHost(HostModel):
             return None
         return leaves.mean.reshape(len(leaves.weight), -1), leaves.weight
 
+    @property
+    @override
+    def has_screen(self) -> bool:
+        return _is_diagonal(self.model) or _entropy(self.model) is not None
+
+    @override
+    def has_quick(
+        self,
+        num_points: int,
+        num_columns: int,
+        statistics: Callable[[], tuple[PyTree, np.ndarray]],
+    ) -> bool:
+        if _is_diagonal(self.model):
+            return num_points**2 * num_columns <= _MOST_DIAGONAL
+        kind = _entropy(self.model)
+        if kind is not BinaryEntropy:
+            return kind is not None
+        mean, weight = (np.asarray(part, float) for part in statistics())
+        least = np.min(1 - mean, initial=1.0, where=mean < 1)
+        return least * np.min(weight) / np.sum(weight) >= _FROM_ONE
+
+    @override
+    def quick(self, leaves: PyTree) -> QuickClusters:
+        weight = np.asarray(leaves.weight, float)
+        # Of costs the order counts, so these have a unit of their own.
+        weight = np.ldexp(weight, -np.frexp(np.max(weight))[1])
+        if _is_diagonal(self.model):
+            moments = leaves.moments
+            parts = (np.asarray(x, float) for x in (moments.mean, moments.covariance))
+            return DiagonalClusters.of(weight, *parts)
+        kind = _entropy(self.model)
+        if kind is None:
+            return super().quick(leaves)
+        mean = np.asarray(leaves.mean, float).reshape(len(weight), -1)
+        return EntropicClusters.of(weight, mean, binary=kind is BinaryEntropy)
+
     @override
     def has_rough(self, statistics: Callable[[], PyTree]) -> bool:
         is_full = isinstance(self._search, FullGaussianModel)
@@ -116,6 +168,21 @@ class ClosedHost(HostModel):
     @override
     def noise(self, state: PyTree) -> np.ndarray:
         return _by_size(_noise, self.model, state)
+
+
+def _is_diagonal(model: ClusterModel) -> bool:
+    return isinstance(model, VarianceModel) and model.form == "diagonal"
+
+
+def _entropy(model: ClusterModel) -> type[ConvexFunction] | None:
+    """Of which entropy a model's function is a multiple; None if of none."""
+    if not isinstance(model, BregmanModel):
+        return None
+    function = model.function
+    while isinstance(function, Scaled):
+        function = function.function
+    kinds = NegativeEntropy, SimplexEntropy, BinaryEntropy
+    return type(function) if isinstance(function, kinds) else None
 
 
 def _shapes(leaves: PyTree, size: int) -> PyTree:

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from bregjax._typing import PyTree
+from bregjax.clusters._quick_clusters import QuickClusters
 from bregjax.clusters._rough_costs import RoughCosts
 from bregjax.clusters._screens import Screen
 
@@ -84,6 +85,30 @@ class HostModel(abc.ABC):
             Points `[m, n]` and weights `[m]`.
         """
         del leaves
+
+    def has_quick(
+        self,
+        num_points: int,
+        num_columns: int,
+        statistics: Callable[[], tuple[PyTree, np.ndarray]],
+    ) -> bool:
+        """Whether so many points are `quick`, and a tree of these is there sooner.
+
+        Args:
+            num_points: How many.
+            num_columns: Their coordinates.
+            statistics: Makes their statistics and weights, if these have a say.
+        """
+        del num_points, num_columns, statistics
+        return False
+
+    def quick(self, leaves: PyTree) -> QuickClusters:
+        """Clusters of points that have quick bounds and costs.
+
+        Args:
+            leaves: States `[m]`.
+        """
+        raise NotImplementedError("costs of this model have no quick bounds")
 
     def has_rough(self, statistics: Callable[[], PyTree]) -> bool:
         """Whether `rough` has costs for clusters of points.

@@ -179,13 +179,15 @@ def agglomerate(
             on the CPU, whatever the device), and for full Gaussians under one bandwidth
             up to 16,384 points (on a CPU). For many small trees of one size take
             "matrix", which compiles once and is then ten times as fast.
-            "windowed" merges many pairs a round in O(m n) memory, and where costs
-            invert so often that this does not pay, and there is room, goes on as
-            "matrix" does; "matrix" keeps all costs, O(m²) memory, and works inside
-            `jit` too; "recompute" keeps none, O(m³) time; "sparse" goes through the
-            entries that are not 0, on the host, and keeps m²/2 costs; "graph" is that
-            of `connectivity`, on the host: time and memory go with the edges, not with
-            m²; "auto" chooses.
+            "windowed" merges many pairs a round in O(m n) memory. It compiles nothing
+            on a CPU for families "poisson", "multinomial", "categorical" and
+            "bernoulli", and for "diagonal_gaussian" while m² n ≤ 2²⁷; "auto" takes it
+            there above 100 points. Elsewhere, where costs invert so often that windows
+            do not pay, and there is room, it goes on as "matrix" does. "matrix" keeps
+            all costs, O(m²) memory, and works inside `jit` too; "recompute" keeps none,
+            O(m³) time; "sparse" goes through the entries that are not 0, on the host,
+            and keeps m²/2 costs; "graph" is that of `connectivity`, on the host: time
+            and memory go with the edges, not with m²; "auto" chooses.
             All are exact; where costs tie, see the engine.
             Where costs are solved for (a ψ of your own, Ising) "matrix" keeps lower
             bounds and solves for what may come next; "windowed" needs a ψ that is a sum

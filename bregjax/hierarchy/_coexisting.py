@@ -29,8 +29,9 @@ from bregjax.hierarchy._tree_costs import (
     nodes_and_costs,
 )
 from bregjax.hierarchy._windowed.store import kernels
+from bregjax.hierarchy._windowed.store.base import runs
 from bregjax.hierarchy._windowed.store.query import pairs_within
-from bregjax.hierarchy._windowed.store.store import Store, runs
+from bregjax.hierarchy._windowed.store.store import Store
 from bregjax.hierarchy._windowed.windows.lives import Lives
 
 __all__ = ["CoexistingPairs", "comparisons", "limits", "lives_of"]

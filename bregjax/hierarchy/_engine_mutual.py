@@ -75,8 +75,8 @@ def mutual(
 ) -> tuple[np.ndarray, MutualInfo]:
     """Agglomerate by Ward's costs, in rounds.
 
-    Time: m² to 2 m² bounds by products of matrices, and some hundred costs a point.
-    Memory: O(m n).
+    Time: m² to 2 m² bounds by products of matrices, and some hundred costs a point; of
+    few columns m log m, by a k-d tree. Memory: O(m n).
 
     Ties: equal points before all others; of pairs of equal cost that share a cluster
     the one whose first slot is least, then the one whose second slot is, a cluster

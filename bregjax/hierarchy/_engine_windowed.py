@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 
 from bregjax._typing import PyTree
 from bregjax.clusters import ClusterModel, HostModel, Screen
+from bregjax.clusters._quick_clusters import QuickClusters
 from bregjax.hierarchy._equal_pairs import equal_pairs
 from bregjax.hierarchy._interrupted import Interrupted
 from bregjax.hierarchy._windowed.fallbacks import one_by_one
@@ -18,6 +19,7 @@ from bregjax.hierarchy._windowed.fallbacks.cached import merge_cached, serves
 from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
 from bregjax.hierarchy._windowed.store import kernels
 from bregjax.hierarchy._windowed.store.placement import Placement
+from bregjax.hierarchy._windowed.store.quick_store import QuickStore
 from bregjax.hierarchy._windowed.store.store import Store
 from bregjax.hierarchy._windowed.windows.pace import Pace
 from bregjax.hierarchy._windowed.windows.window import Ending, merge_window
@@ -74,6 +76,7 @@ def windowed(
     mesh: Mesh | None = None,
     screen: Screen | None = None,
     host: HostModel | None = None,
+    quick: QuickClusters | None = None,
 ) -> tuple[np.ndarray, np.ndarray, WindowedInfo]:
     """Agglomerate as greedy does, many merges a round.
 
@@ -91,6 +94,9 @@ def windowed(
     of a row of bounds or two, and fewer windows are tried.
 
     Pairs are screened by lower bounds; `merge_cost` decides among those that are left.
+
+    Of clusters with quick bounds all is done by NumPy, and nothing is compiled
+    (`QuickStore`). Single merges are made from the host there.
 
     Time: about 2.5 m² bounds and O(m) costs. Where windows fail, that of "matrix" on
     top, over the clusters that are left, and at most about half as much for what was
@@ -113,6 +119,7 @@ def windowed(
         mesh: Devices to deal the clusters out to; the default one if None.
         screen: Lower bounds of costs; those of the model if None.
         host: Finds costs and unions, where they are solved for; the model if None.
+        quick: The leaves with quick bounds, by NumPy, if they have such.
 
     Returns:
         Children `[num_points − 1, 2]`, int32; merge costs by `merge_cost`,
@@ -121,9 +128,12 @@ def windowed(
     Raises:
         Interrupted: By Ctrl-C.
     """
-    bounds = kernels.screen(model, leaves) if screen is None else screen
-    store = Store(model, bounds, leaves, num_points, Placement(mesh), host)
-    run = _Run(store, num_points, report)
+    if quick is not None:
+        store: Store | QuickStore = QuickStore(quick)
+    else:
+        bounds = kernels.screen(model, leaves) if screen is None else screen
+        store = Store(model, bounds, leaves, num_points, Placement(mesh), host)
+    run = _Run(store, num_points, report, reducible=model.reducible)
     try:
         if labels is not None:
             run.merge_equals(labels)
@@ -138,15 +148,17 @@ class _Run:
 
     def __init__(
         self,
-        store: Store,
+        store: Store | QuickStore,
         num_points: int,
         report: Callable[[int], None] | None = None,
+        *,
+        reducible: bool = False,
     ) -> None:
         self.children = np.zeros((num_points - 1, 2), np.int32)
         self.costs = np.zeros(num_points - 1)
         self.info = WindowedInfo()
         self.clusters = Neighbours.of(store)
-        self._reducible = store.model.reducible
+        self._reducible = reducible
         self._pace = Pace(reducible=self._reducible, expensive=store.has_closer)
         self._caching = True
         self._node = np.arange(store.capacity)
@@ -251,9 +263,10 @@ class _Run:
         least = clusters.first_pair().cost[0]
         slots = clusters.active
         slots = slots[np.argsort(self._node[slots])]
-        if not (self._caching and serves(clusters.store, slots, least)):
+        store = clusters.store
+        if not (self._caching and serves(store, slots, least)):
             return False
-        found = merge_cached(clusters.store, slots)
+        found = merge_cached(store, slots)
         if found is None:
             self._caching = False
             return False

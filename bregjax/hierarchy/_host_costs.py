@@ -22,11 +22,12 @@ from bregjax.clusters._seen_models import ObservedModel
 from bregjax.hierarchy._kinks import search_model
 
 __all__ = [
+    "BY_HAND",
     "closed_host",
     "host_leaves",
     "host_of",
-    "mutual_host",
     "nodes_along",
+    "numpy_host",
     "put",
     "rough_host",
     "settled_costs",
@@ -34,6 +35,8 @@ __all__ = [
 ]
 
 
+# Of so few points a tree takes no time, and ties end as one would by hand.
+BY_HAND = 100
 # Up to so many points trees are made by NumPy, if that is quick.
 _FEW_POINTS = 1000
 # Or so many, of no more than so many numbers, where rough costs spare most of the work:
@@ -44,6 +47,36 @@ _MANY_POINTS, _MANY_NUMBERS = 2**14, 2**27
 def host_of(problem: Problem) -> HostModel | None:
     """The cluster model on the host, where its costs are solved for."""
     return problem.family.cluster_model().host()
+
+
+def numpy_host(problem: Problem, engine: str) -> tuple[HostModel | None, str]:
+    """The model by NumPy, where that is the engine; and the name of the engine.
+
+    Args:
+        problem: In the precision of the work.
+        engine: "auto" or a name.
+
+    Raises:
+        ValueError: If an engine is asked for that can't do it.
+    """
+    if engine in ("auto", "windowed"):
+        found = _quick_host(problem, engine)
+        if found is not None:
+            return found, "windowed"
+    if engine in ("auto", "mutual"):
+        found = _mutual_host(problem)
+        if found is not None:
+            return found, "mutual"
+        if engine == "mutual":
+            raise ValueError(
+                f'`engine` must not be "mutual" under {problem.family}, or on a GPU: '
+                'its rounds are right on a CPU, under family "ward". Take "auto".'
+            )
+        found = rough_host(problem)
+        if found is not None:
+            return found, "numpy"
+    found = small_host(problem, engine)
+    return found, engine if found is None else "numpy"
 
 
 def small_host(problem: Problem, engine: str) -> HostModel | None:
@@ -78,7 +111,7 @@ def small_host(problem: Problem, engine: str) -> HostModel | None:
     return host
 
 
-def mutual_host(problem: Problem) -> HostModel | None:
+def _mutual_host(problem: Problem) -> HostModel | None:
     """The cluster model by NumPy, where mutual nearest neighbours may merge; else None.
 
     Args:
@@ -88,6 +121,24 @@ def mutual_host(problem: Problem) -> HostModel | None:
     # Others may have reducible costs, but not Ward's.
     serves = isinstance(model, BregmanModel) and model.reducible
     return closed_host(model) if serves and works_in_double(problem) else None
+
+
+def _quick_host(problem: Problem, engine: str) -> HostModel | None:
+    """The cluster model by NumPy, where it has quick bounds; else None.
+
+    Args:
+        problem: In the precision of the work.
+        engine: "auto", for which there must be some rows, or a name.
+    """
+    if engine == "auto" and problem.num_points <= BY_HAND:
+        return None
+    if host_of(problem) is not None or not works_in_double(problem):
+        return None
+    host = closed_host(problem.family.cluster_model())
+    m = problem.num_points
+    statistics = lambda: smoothed_statistics(problem)
+    quick = host.has_quick(m, problem.x.size // m, statistics)
+    return host if quick else None
 
 
 def rough_host(problem: Problem) -> HostModel | None:

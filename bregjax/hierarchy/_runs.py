@@ -39,11 +39,9 @@ from bregjax.hierarchy._engines import check_memory, engine_name
 from bregjax.hierarchy._host_costs import (
     host_leaves,
     host_of,
-    mutual_host,
     nodes_along,
-    rough_host,
+    numpy_host,
     settled_costs,
-    small_host,
 )
 from bregjax.hierarchy._interrupted import Interrupted, Report, leaving
 from bregjax.hierarchy._kinks import check_kinks, search_model
@@ -193,33 +191,15 @@ def _run(
     if not problem.family.cluster_model().distributes:
         mesh = None
     with working(problem) as copy:
-        host = None if mesh is not None else host_of(problem)
+        host = by_numpy = None
         if mesh is None:
-            by_numpy, engine = _numpy_host(copy, engine)
-            host = by_numpy or host
+            by_numpy, engine = numpy_host(copy, engine)
+            host = by_numpy or host_of(problem)
         with failing_together(mesh):
             name = _choose(engine, padded(copy), host, mesh)
-        if host is not None and name != "windowed":
+        if host is not None and (by_numpy is not None or name != "windowed"):
             return _on_host(host, problem, name, begun, report)
         return _compiled(problem, copy, name, begun, report, mesh, host)
-
-
-def _numpy_host(problem: Problem, engine: str) -> tuple[HostModel | None, str]:
-    """The model by NumPy, where that is the engine; and the name of the engine."""
-    if engine in ("auto", "mutual"):
-        found = mutual_host(problem)
-        if found is not None:
-            return found, "mutual"
-        if engine == "mutual":
-            raise ValueError(
-                f'`engine` must not be "mutual" under {problem.family}, or on a GPU: '
-                'its rounds are right on a CPU, under family "ward". Take "auto".'
-            )
-        found = rough_host(problem)
-        if found is not None:
-            return found, "numpy"
-    found = small_host(problem, engine)
-    return found, engine if found is None else "numpy"
 
 
 def _compiled(
@@ -324,18 +304,26 @@ def _on_host(
     elif begun is not None:
         nodes = _settled(host, leaves, begun.children)
         states, labels = rows_of(nodes, begun.roots), np.arange(len(begun.roots))
-    nodes = by_bounds = by_rounds = None
+    nodes = by_bounds = by_rounds = by_windows = None
     points = host.points(states) if name == "mutual" else None
     if points is not None:
         mean, weight = points
         # Also of different weights, and roots: else these are compared one by one.
         labels = equal_points(mean, np.ones(len(mean)))
         children, by_rounds = mutual(mean, weight, labels, report)
+    elif name == "windowed":
+        model = problem.family.cluster_model()
+        quick = host.quick(states)
+        # Also of different weights, and roots.
+        labels = equal_points(quick.places, np.ones(len(labels)))
+        children, _, by_windows = windowed(
+            model, states, len(labels), labels=labels, report=report, quick=quick
+        )
     elif name == "recompute":
         children, nodes = exhaustive(host, states, report)
     else:
         children, nodes, by_bounds = bounded(host, states, labels, report, start=first)
-    info = AgglomerationInfo(name, bounded=by_bounds, mutual=by_rounds)
+    info = AgglomerationInfo(name, by_windows, by_bounds, mutual=by_rounds)
     merges = children if begun is None else begun.followed_by(children)
     with leaving(merges, problem.num_points):
         if begun is not None or nodes is None:

@@ -16,8 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from bregjax.clusters._squared_distances import lightness
 from bregjax.hierarchy._mutual.neighbourhoods import Neighbourhoods
-from bregjax.hierarchy._mutual.panels import Panels, lightness, ranks, tie_key
+from bregjax.hierarchy._mutual.panels import Panels, ranks, tie_key
+from bregjax.hierarchy._mutual.point_tree import nearest_by_tree, serves
 
 __all__ = ["NearPoints"]
 
@@ -26,6 +28,8 @@ _PAIRS = 2**12
 _MOST_THREADS = 8
 # If float32 leaves undecided more than this share of so many rows, it is given up.
 _TRIED, _SHARE = 256, 0.1
+# Rows for which a tree is worth making.
+_FEW_FOR_TREE = 256
 
 
 class NearPoints:
@@ -51,7 +55,7 @@ class NearPoints:
         # The square of the scale must be a number that is not 0.
         spread = np.max(np.abs(mean - self._center[None]), initial=0.0)
         self._scale = float(np.clip(spread, 1e-150, 1e150))
-        self._float32_serves = True
+        self._float32_serves, self._by_tree, self._tree_settles = True, False, True
         self._threads = min(os.cpu_count() or 1, _MOST_THREADS)
 
     def costs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -87,6 +91,21 @@ class NearPoints:
             rows: Slots of the points, `[r]`.
             count: How many of each.
         """
+        self._by_tree = serves(*self.mean.shape, loaded=self._by_tree)
+        few = len(rows) < _FEW_FOR_TREE or not np.isfinite(self.mean).all()
+        if few or not (self._by_tree and self._tree_settles):
+            return self._by_products(rows, count)
+        found = nearest_by_tree(
+            self.mean, self.weight, self.costs, rows, count, self._threads
+        )
+        left = found.unsettled()
+        self._tree_settles = len(left) <= len(rows) / 2
+        if len(left):
+            found.put(left, self._by_products(rows[left], count))
+        return found
+
+    def _by_products(self, rows: np.ndarray, count: int) -> Neighbourhoods:
+        """Find the nearest by products of matrices."""
         found = Neighbourhoods.unknown(len(rows), count)
         left = np.arange(len(rows))
         if self._float32_serves:

@@ -26,9 +26,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bregjax.clusters._squared_distances import less_norms, lightness
 from bregjax.hierarchy._windowed.neighbours.ties import mixed
 
-__all__ = ["Panels", "lightness", "ranks", "tie_key"]
+__all__ = ["Panels", "ranks", "tie_key"]
 
 # Multiplications of one product. OpenBLAS deals larger ones out to threads of its own,
 # which wait for each other, ten times as long where anything else runs.
@@ -94,7 +95,7 @@ class Panels:
         order = np.argsort(light, kind="stable")
         right = np.zeros((size, n + 2), dtype)
         right[:m, :n] = mean[order]
-        right[:m, n] = _less_norms(mean[order], dtype)
+        right[:m, n] = less_norms(mean[order], dtype)
         right[m:, n] = np.inf
         right[:, n + 1] = 1
         none = np.zeros(size - m, int)
@@ -191,7 +192,7 @@ class Panels:
         left = np.zeros((blocks * self.tall, self.right.shape[2]), dtype)
         left[: len(mean), :-2] = -2 * mean
         left[:, -2] = 1
-        left[: len(mean), -1] = _less_norms(mean, dtype)
+        left[: len(mean), -1] = less_norms(mean, dtype)
         left = left.reshape(blocks, 1, 1, self.tall, -1)
         square = np.matmul(left, self.right[None])
         block, line = np.divmod(np.arange(len(rows)), self.tall)
@@ -267,24 +268,11 @@ def _shape(m: int, n: int, count: int) -> tuple[int, int, int, int]:
     return tall, -(-panels // members), members, wide
 
 
-def _less_norms(mean: np.ndarray, dtype: np.dtype | type) -> np.ndarray:
-    """Return squared norms, less all that products with them may gain by rounding."""
-    number, n = np.finfo(dtype), mean.shape[1]
-    relative, absolute = 2 * float(number.eps), 4 * float(number.tiny)
-    norm = np.einsum("ij,ij->i", mean, mean)
-    return norm - (n + 8) * (relative * norm + absolute)
-
-
 def _least(low: np.ndarray, count: int) -> np.ndarray:
     """Return of each row the least number but so many, `[r]`; inf if there is none."""
     if low.shape[1] <= count:
         return np.full(len(low), np.inf, low.dtype)
     return np.partition(low, count, axis=1)[:, count]
-
-
-def lightness(weight: np.ndarray) -> np.ndarray:
-    """Return 1 / w; a great number where the weight is next to none."""
-    return 1 / np.maximum(weight, 1e-300)
 
 
 def tie_key(rows: np.ndarray, slots: np.ndarray) -> np.ndarray:

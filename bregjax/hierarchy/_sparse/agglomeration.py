@@ -8,10 +8,16 @@ import numpy as np
 from jax.sharding import Mesh
 
 from bregjax._centers import sparse_fault
-from bregjax._evaluation import check_leaves, equal_rows, leaf_codes
+from bregjax._evaluation import (
+    check_leaves,
+    equal_rows,
+    leaf_codes,
+    smoothed_statistics,
+)
 from bregjax._geometry import PrecisionError
 from bregjax._problem import Problem, unchecked
 from bregjax._sparse_rows import SparseRows, sparse_of_dense
+from bregjax.hierarchy._host_costs import BY_HAND, closed_host
 from bregjax.hierarchy._interrupted import leaving
 from bregjax.hierarchy._memory import available_memory
 from bregjax.hierarchy._sparse.clusters import SparseClusters
@@ -29,6 +35,10 @@ _TABLES = 6
 # Dense rows of so many columns go by their entries where costs have logarithms: at 100
 # columns that took a quarter of the time of other engines, at 30 twice as long.
 _MANY_COLUMNS = 100
+# Columns for each entry that is not 0, or at all, from which that holds for entropies
+# too. 2,000 × 128, most not 0, take a quarter of the time by windows; 400 columns with
+# 1 in 20 not 0 four times as long, and with 1 in 4 between 0.4 and twice as long.
+_COLUMNS_AN_ENTRY, _WIDE = 7, 256
 # Of dense rows costs of all pairs may take so much; 14,000 rows.
 _MOST_BYTES = 2**29
 # How many columns of a matrix product take as long as an entry in a sweep, and as a
@@ -75,9 +85,11 @@ def goes_sparsely(problem: Problem, engine: str, mesh: Mesh | None) -> bool:
 def _pays(problem: Problem) -> bool:
     """Whether dense rows are clustered faster by their entries.
 
-    Costs with logarithms are, from a hundred columns on, however few entries are 0.
-    Dense squared distances are matrix products; so there entries must be few, and rows
-    many enough that the work of a merge besides its sweep does not count.
+    Costs with logarithms are, from a hundred columns on: those of entropies where most
+    entries are 0 or columns are many, as else windows leave few pairs; others however
+    few are 0. Dense
+    squared distances are matrix products; so there entries must be few, and rows many
+    enough that the work of a merge besides its sweep does not count.
     """
     family = problem.family
     if not family.takes_sparse or np.ndim(problem.x) != 2:
@@ -87,9 +99,13 @@ def _pays(problem: Problem) -> bool:
         return False
     if sparse_fault(problem.smoothing, family, problem.weights):
         return False
-    if not family.cluster_model().reducible:
-        return True
     entries = np.count_nonzero(problem.x) / m
+    model = family.cluster_model()
+    if not model.reducible:
+        if m <= BY_HAND or d > min(_COLUMNS_AN_ENTRY * entries, _WIDE):
+            return True
+        statistics = lambda: smoothed_statistics(problem)
+        return not closed_host(model).has_quick(m, d, statistics)
     return bool(d > _PRODUCTS_AN_ENTRY * entries + _PRODUCTS_A_MERGE / m)
 
 

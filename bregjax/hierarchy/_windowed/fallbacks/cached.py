@@ -4,6 +4,8 @@ Where windows fail, and a matrix of the costs between these clusters fits into m
 that engine takes less time: it does not depend on whether costs invert.
 """
 
+from typing import TypeGuard
+
 import jax
 import numpy as np
 
@@ -12,6 +14,7 @@ from bregjax.hierarchy._engines import fits
 from bregjax.hierarchy._search import take
 from bregjax.hierarchy._searches import drowned, noise_of, search_tree
 from bregjax.hierarchy._windowed.fallbacks import one_by_one
+from bregjax.hierarchy._windowed.store.base import ClusterStore
 from bregjax.hierarchy._windowed.store.store import Store
 
 __all__ = ["merge_cached", "serves"]
@@ -20,7 +23,7 @@ __all__ = ["merge_cached", "serves"]
 _MOST_CLUSTERS = 2**15
 
 
-def serves(store: Store, slots: np.ndarray, least: float) -> bool:
+def serves(store: ClusterStore, slots: np.ndarray, least: float) -> TypeGuard[Store]:
     """Whether a matrix of costs fits, and no cost is as small as its rounding.
 
     Args:

@@ -1,11 +1,14 @@
 """One merge at a time, from the host: the program's arguments and results."""
 
+from typing import TypeGuard
+
 import jax.numpy as jnp
 import numpy as np
 
 from bregjax.hierarchy._windowed.fallbacks.program import Known, run
 from bregjax.hierarchy._windowed.neighbours.nearest import Nearest
 from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
+from bregjax.hierarchy._windowed.store.base import ClusterStore
 from bregjax.hierarchy._windowed.store.store import Store
 
 __all__ = ["MOST", "merge_singly", "serves"]
@@ -14,11 +17,13 @@ __all__ = ["MOST", "merge_singly", "serves"]
 MOST = 256
 
 
-def serves(store: Store) -> bool:
+def serves(store: ClusterStore) -> TypeGuard[Store]:
     """Whether the program serves: on one device, without solving or factorising.
 
     Programs of several batches of factorisations can lock up (see `Screen`).
     """
+    if not isinstance(store, Store):
+        return False
     alone = store.placement.mesh is None and store.host is None
     return alone and not store.screen.factorises
 
@@ -37,6 +42,8 @@ def merge_singly(
         Slots of the parts, and of the unions, and costs, `[count]`, in order.
     """
     store, near = clusters.store, clusters.near
+    if not isinstance(store, Store):
+        raise TypeError("only compiled windows have a program for single merges")
     known = Known(
         alive=jnp.asarray(clusters.alive),
         key=jnp.asarray(clusters.key),

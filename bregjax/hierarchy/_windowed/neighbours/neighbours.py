@@ -9,6 +9,7 @@ import numpy as np
 from bregjax.hierarchy._windowed.neighbours.nearest import Nearest
 from bregjax.hierarchy._windowed.neighbours.search import search
 from bregjax.hierarchy._windowed.neighbours.ties import mixed
+from bregjax.hierarchy._windowed.store.base import runs
 from bregjax.hierarchy._windowed.store.block import Block
 from bregjax.hierarchy._windowed.store.query import (
     Among,
@@ -17,7 +18,8 @@ from bregjax.hierarchy._windowed.store.query import (
     pairs_among,
     pairs_within,
 )
-from bregjax.hierarchy._windowed.store.store import Store, runs
+from bregjax.hierarchy._windowed.store.quick_store import QuickStore
+from bregjax.hierarchy._windowed.store.store import Store
 
 __all__ = ["Neighbours", "NextPairs"]
 
@@ -58,7 +60,7 @@ class Neighbours:
         rescans: Rows among them that were stale.
     """
 
-    store: Store
+    store: Store | QuickStore
     alive: np.ndarray
     near: Nearest
     key: np.ndarray
@@ -66,13 +68,13 @@ class Neighbours:
     rescans: int = 0
 
     @classmethod
-    def of(cls, store: Store) -> "Neighbours":
+    def of(cls, store: Store | QuickStore) -> "Neighbours":
         """Return the clusters in the used slots of a store, not yet searched."""
         size = store.capacity
         return cls(
             store=store,
             alive=np.arange(size) < store.used,
-            near=Nearest.unknown(size, store.shapes.near),
+            near=Nearest.unknown(size, store.near),
             key=mixed(np.arange(size, dtype=np.uint32)),
         )
 
@@ -222,34 +224,63 @@ class Neighbours:
         return pairs_among(self.store, slots, rows, among, limit, limit_of)
 
     def search(self) -> None:
-        """Find the nearest of all: each block is compared with itself and those before.
+        """Find the nearest of all."""
+        store = self.store
+        if isinstance(store, QuickStore):
+            self._search_quickly(store, self.active, 0)
+            return
+        for block in store.screened(self._blocks_of_all()):
+            self._learn(store, block, len(block.rows), block.rows)
+
+    def _blocks_of_all(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield blocks, each to be compared with itself and those before.
 
         So each pair is screened once, and later rows are newborn to earlier ones.
         """
-        for block in self.store.screened(self._blocks_of_all()):
-            self._learn(block, len(block.rows), block.rows)
-
-    def _blocks_of_all(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         present = np.zeros_like(self.alive)
-        for part in runs(self.active, self.store.shapes.block):
+        for part in runs(self.active, self.store.block):
             present[part] = True
             yield part, present.copy()
 
     def _search_again(self, rows: np.ndarray, newborn: int = 0) -> None:
         """Find the nearest of rows, of which the first ones are newborn."""
-        parts = runs(rows, self.store.shapes.block)
-        for block in self.store.screened((part, self.alive) for part in parts):
-            self._learn(block, max(newborn, 0), rows)
+        store = self.store
+        if isinstance(store, QuickStore):
+            self._search_quickly(store, rows, newborn)
+            return
+        parts = runs(rows, store.block)
+        for block in store.screened((part, self.alive) for part in parts):
+            self._learn(store, block, max(newborn, 0), rows)
             newborn -= len(block.rows)
 
-    def _learn(self, block: Block, newborn: int, searching: np.ndarray) -> None:
-        """Let rows take their nearest, and others the newborn rows near to them.
+    def _learn(
+        self, store: Store, block: Block, newborn: int, searching: np.ndarray
+    ) -> None:
+        """Let rows take their nearest, and others the newborn rows near to them."""
+        self.searches += len(block.rows)
+        limit = self._limit(block.among, searching)
+        ours, theirs = search(store, block, newborn, limit)
+        self.near.replace(block.rows, ours, self.key)
+        self.near.insert(theirs, self.key)
+
+    def _limit(self, among: np.ndarray, searching: np.ndarray) -> np.ndarray:
+        """Costs up to which slots want to know of newborn rows, by slot.
 
         Those that search themselves find newborn rows in their own blocks.
         """
-        self.searches += len(block.rows)
-        limit = np.where(block.among, self.near.bound[-1], -np.inf)
+        limit = np.where(among, self.near.bound[-1], -np.inf)
         limit[searching] = -np.inf
-        ours, theirs = search(self.store, block, newborn, limit)
-        self.near.replace(block.rows, ours, self.key)
-        self.near.insert(theirs, self.key)
+        return limit
+
+    def _search_quickly(
+        self, store: QuickStore, rows: np.ndarray, newborn: int
+    ) -> None:
+        """Find the nearest of rows, by blocks of which none waits for another."""
+        starts = range(0, len(rows), store.block)
+        parts = (
+            (rows[at : at + store.block], self.alive, newborn - at) for at in starts
+        )
+        for found in store.searched(parts, self._limit(self.alive, rows)):
+            self.searches += len(found.rows)
+            self.near.replace(found.rows, found.ours, self.key)
+            self.near.insert(found.theirs, self.key)

@@ -36,7 +36,7 @@ class Prefetch:
     def map(
         self, function: Callable[[Item], Value], items: Iterable[Item]
     ) -> Iterator[Value]:
-        """Yield the values of a function that calls compiled programs, in order."""
+        """Yield the values of a function of programs or of NumPy, in order."""
         items = iter(items)
         first = list(itertools.islice(items, 2))
         if self._threads is None or len(first) < 2:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bregjax.hierarchy._windowed.store.store import Store, runs
+from bregjax.hierarchy._windowed.store.base import ClusterStore, runs
 
 __all__ = ["Pairs", "pairs_among", "pairs_within"]
 
@@ -37,7 +37,7 @@ class Pairs(NamedTuple):
 
 
 def pairs_within(
-    store: Store,
+    store: ClusterStore,
     rows: np.ndarray,
     among: Among,
     limit: np.ndarray,
@@ -59,7 +59,7 @@ def pairs_within(
 
 
 def pairs_among(
-    store: Store,
+    store: ClusterStore,
     slots: np.ndarray,
     rows: np.ndarray,
     among: Among,
@@ -78,8 +78,8 @@ def pairs_among(
 
 
 def _within(
-    store: Store,
-    copies: Store,
+    store: ClusterStore,
+    copies: ClusterStore,
     original: np.ndarray,
     copy: np.ndarray,
     rows: np.ndarray,
@@ -88,7 +88,7 @@ def _within(
     limit_of: LimitOf | None,
 ) -> Iterator[Pairs]:
     """Screen copies, and compute the costs of their originals."""
-    size = store.shapes.block
+    size = store.block
     parts = list(runs(np.arange(len(rows)), size))
 
     def to_screen() -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -5,17 +5,19 @@ from collections.abc import Callable, Iterable, Iterator
 import jax
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import ClusterModel, HostModel, Screen
 from bregjax.clusters._host_model import rows_of
 from bregjax.hierarchy._windowed.store import kernels
+from bregjax.hierarchy._windowed.store.base import ClusterStore, Part
 from bregjax.hierarchy._windowed.store.block import Block
 from bregjax.hierarchy._windowed.store.placement import Placement
 from bregjax.hierarchy._windowed.store.prefetch import Prefetch
 from bregjax.hierarchy._windowed.store.shapes import Shapes
 
-__all__ = ["Store", "runs"]
+__all__ = ["Store"]
 
 # What decides about programs and precisions:
 #
@@ -39,25 +41,18 @@ _SPREAD = 4
 _UNIT = 1024
 
 
-class Store:
-    """States of clusters in slots: appended, never overwritten, until compacted.
-
-    A cluster that has merged keeps its slot, so merges are undone by setting `used`
-    back. The store does not know which clusters live.
+class Store(ClusterStore):
+    """States of clusters in slots, whose bounds and costs compiled programs find.
 
     Attributes:
-        used: How many slots have been filled, the first ones.
         model: The cluster model.
         host: What finds costs and unions, where they are solved for.
         screen: Lower bounds of costs.
-        screen_dtype: Their precision, float32 until that leaves too many pairs.
         states: Arrays by slot.
         features: Arrays by slot, what bounds need of clusters.
-        dtype: Precision of costs.
         size: Number of states that the store was made for.
         shapes: Sizes of blocks.
         placement: On which device each slot lies.
-        has_closer: Whether pairs have closer bounds than blocks.
     """
 
     def __init__(
@@ -100,25 +95,22 @@ class Store:
         self.has_closer = jax.eval_shape(self._bounds_of, *pair) is not None
 
     @property
+    @override
     def capacity(self) -> int:
-        """Number of slots."""
         return _size(self.states)
 
     @property
-    def room(self) -> int:
-        """Number of free slots."""
-        return self.capacity - self.used
+    @override
+    def near(self) -> int:
+        return self.shapes.near
 
-    def screened(
-        self, parts: Iterable[tuple[np.ndarray, np.ndarray]]
-    ) -> Iterator[Block]:
-        """Yield for each part, rows and slots to pair them with, what bounds say.
+    @property
+    @override
+    def block(self) -> int:
+        return self.shapes.block
 
-        Blocks are computed before they are asked for, by other threads.
-
-        Args:
-            parts: Slots, at most `shapes.block` of them, and booleans by slot.
-        """
+    @override
+    def screened(self, parts: Iterable[Part]) -> Iterator[Block]:
         return self._prefetch.map(lambda part: self._block(*part), parts)
 
     def _block(self, rows: np.ndarray, among: np.ndarray) -> Block:
@@ -178,13 +170,10 @@ class Store:
         """Let bounds stay in the present precision, which a program has compiled in."""
         self._many_left = np.inf
 
+    @override
     def costs(
         self, first: np.ndarray, second: np.ndarray, limit: np.ndarray | float = np.inf
     ) -> np.ndarray:
-        """Return merge costs of pairs of slots, `[p]`.
-
-        A cost that a bound shows to be above the limit is inf.
-        """
         low = self.lower(first, second)
         costs = np.full(len(low), np.inf)
         left = np.flatnonzero(low <= limit)
@@ -219,8 +208,8 @@ class Store:
         costs = self.host.search_costs(*parts)[0]
         return np.where(np.isfinite(costs), costs, np.finfo(self.dtype).max)
 
+    @override
     def append(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Append the unions of pairs of slots; return the slots of these."""
         low, high = np.minimum(first, second), np.maximum(first, second)
         start = self.used
         for part, a, b in self._batches(low, high, self.shapes.pairs):
@@ -255,13 +244,13 @@ class Store:
             self.screen, self.features, unions, slots, self.placement, self.screen_dtype
         )
 
+    @override
     def compact(self, slots: np.ndarray) -> np.ndarray:
-        """Keep the given slots alone, as the first; return the slots they move to."""
         self.states, self.features, self.used, moved = self._selected(slots)
         return moved
 
+    @override
     def copied(self, slots: np.ndarray) -> tuple["Store", np.ndarray]:
-        """Return another store that holds the given slots alone, and their slots."""
         other = object.__new__(Store)
         vars(other).update(vars(self))
         other.states, other.features, other.used, moved = self._selected(slots)
@@ -328,11 +317,6 @@ class Store:
             part = slice(start, start + min(size, left))
             yield part, _padded(low[part], size), _padded(high[part], size)
             start = part.stop
-
-
-def runs(values: np.ndarray, size: int) -> Iterator[np.ndarray]:
-    """Yield runs of at most `size` values, in order."""
-    return (values[start : start + size] for start in range(0, len(values), size))
 
 
 def _padded(index: np.ndarray, size: int) -> np.ndarray:

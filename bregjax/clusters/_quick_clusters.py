@@ -1,0 +1,73 @@
+"""What windows by NumPy ask of clusters: costs of pairs, and lower bounds of many."""
+
+import abc
+import dataclasses
+from typing import ClassVar, Self
+
+import numpy as np
+
+__all__ = ["QuickClusters", "Sides"]
+
+Sides = tuple[np.ndarray, ...]
+"""What bounds need of clusters, arrays in one precision with an entry each."""
+
+
+@dataclasses.dataclass
+class QuickClusters(abc.ABC):
+    """Clusters in slots, whose costs NumPy computes, in a unit of their own.
+
+    Attributes:
+        weight: `[slots]`.
+        by_slot: Names of the arrays that have an entry a slot.
+    """
+
+    by_slot: ClassVar[tuple[str, ...]] = ("weight",)
+
+    weight: np.ndarray
+
+    @property
+    def wide(self) -> int:
+        """Columns of a panel, of which `bounds` takes many side by side."""
+        return 256
+
+    @property
+    @abc.abstractmethod
+    def places(self) -> np.ndarray:
+        """Rows of numbers, equal only where clusters are, whose merge costs 0."""
+
+    @abc.abstractmethod
+    def costs(
+        self, first: np.ndarray, second: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return costs of pairs of slots, `[p]`, and the most that each is off."""
+
+    @abc.abstractmethod
+    def steady_costs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Return costs of pairs, `[p]`, that do not cancel where both are near."""
+
+    @abc.abstractmethod
+    def united(self, first: np.ndarray, second: np.ndarray) -> Self:
+        """Return the unions of pairs, `[p]`."""
+
+    @abc.abstractmethod
+    def sides(self, dtype: np.dtype) -> Sides:
+        """Return what `bounds` needs of each cluster, `[slots, …]`."""
+
+    @abc.abstractmethod
+    def bounds(self, rows: Sides, panels: Sides) -> np.ndarray:
+        """Return lower bounds of costs, `[panels, r, wide]`; NaN says nothing.
+
+        Args:
+            rows: Sides of some clusters, `[r, …]`.
+            panels: Those of others, `[panels, …, wide]`.
+        """
+
+    def taken(self, slots: np.ndarray) -> Self:
+        """Return copies of the clusters in slots."""
+        arrays = {name: getattr(self, name)[slots] for name in self.by_slot}
+        return dataclasses.replace(self, **arrays)
+
+    def put(self, slots: np.ndarray | slice, clusters: Self) -> None:
+        """Write clusters into slots."""
+        for name in self.by_slot:
+            getattr(self, name)[slots] = getattr(clusters, name)
