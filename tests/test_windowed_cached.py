@@ -9,7 +9,7 @@ from hostile_cases import leaves_of
 
 from bregjax import Problem
 from bregjax.clusters import Moments, VarianceModel
-from bregjax.hierarchy import agglomerate, certify
+from bregjax.hierarchy import _host_costs, agglomerate, certify
 from bregjax.hierarchy._engine_windowed import windowed
 from bregjax.hierarchy._searches import drowned
 from bregjax.hierarchy._windowed.fallbacks import cached
@@ -25,7 +25,8 @@ M = 48
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Hand over after the first window that is undone."""
+    """Hand over after the first window of programs that is undone."""
+    monkeypatch.setattr(_host_costs, "_quick_host", lambda *_: None)
     monkeypatch.setattr(pace, "_IN_VAIN", 0)
     monkeypatch.setattr(pace, "_OF_OTHERS", 0)
 
