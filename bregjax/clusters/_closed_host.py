@@ -28,9 +28,9 @@ from bregjax.convex import (
 __all__ = ["ClosedHost"]
 
 # Pairs of points, times columns, up to which windows of diagonal Gaussians go by NumPy:
-# 2,048 × 32. There a first tree takes a third of the time, and another half as long
-# again, as where windows are compiled.
-_MOST_DIAGONAL = 2**27
+# 1,024 × 32. There a first tree takes an eighth of the time, and another as long, as
+# where windows are compiled; at 2,000 × 32 a third, and twice as long.
+_MOST_DIAGONAL = 2**25
 # How near to 1 unions of binary rows may come: 1 − x has ten digits then.
 _FROM_ONE = 2.0**-20
 # Pairs that are looked at together: each size is traced anew.

@@ -181,7 +181,7 @@ def agglomerate(
             "matrix", which compiles once and is then ten times as fast.
             "windowed" merges many pairs a round in O(m n) memory. It compiles nothing
             on a CPU for families "poisson", "multinomial", "categorical" and
-            "bernoulli", and for "diagonal_gaussian" while m² n ≤ 2²⁷; "auto" takes it
+            "bernoulli", and for "diagonal_gaussian" while m² n ≤ 2²⁵; "auto" takes it
             there above 100 points. Elsewhere, where costs invert so often that windows
             do not pay, and there is room, it goes on as "matrix" does. "matrix" keeps
             all costs, O(m²) memory, and works inside `jit` too; "recompute" keeps none,
