@@ -172,8 +172,10 @@ class EntropicClusters(QuickClusters):
     def _bounds(self, rows: Sides, panels: Sides) -> np.ndarray:
         (left, light_a), (right, light_b) = rows, panels
         count, dtype, wide = len(left), left.dtype, right.shape[2]
-        tall = min(int(np.clip(_PRODUCT // right[0].size, *_TALL)), count)
-        fill = np.minimum(np.arange(-(-count // tall) * tall), count - 1)
+        # Products of as many rows each, as nearly as can be.
+        products = -(-count // int(np.clip(_PRODUCT // right[0].size, *_TALL)))
+        tall = -(-count // products)
+        fill = np.minimum(np.arange(products * tall), count - 1)
         left = np.concatenate([-2 * left[:, :-2], left[:, :-3:-1]], axis=1)[fill]
         left = left.reshape(1, -1, tall, left.shape[1])
         low = np.empty((len(right), *left.shape[1:3], wide), dtype)

@@ -91,6 +91,16 @@ class QuickBlock:
         panel = np.argmin(self.low[:, place, column], axis=0)
         return panel * self._wide + column, self.low[panel, place, column] < np.inf
 
+    def leave_out(self, place: np.ndarray, slots: np.ndarray) -> None:
+        """Leave pairs out of what is asked for later.
+
+        Args:
+            place: Places of rows in the block, `[p]`.
+            slots: Slots of the others, `[p]`.
+        """
+        panel, column = np.divmod(slots, self._wide)
+        self.low[panel, place, column] = np.inf
+
     def _real(
         self, place: np.ndarray, column: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:

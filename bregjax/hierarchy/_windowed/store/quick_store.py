@@ -135,20 +135,23 @@ class QuickStore(ClusterStore):
         are within that are computed.
         """
         block = self._block(rows, among)
-        slots, real = block.leading(self.near)
-        owners = np.broadcast_to(rows[:, None], slots.shape)
-        cost = np.full(slots.shape, np.inf)
-        cost[real] = self.costs(owners[real], slots[real])
-        reach = np.max(cost, axis=1)
-        place, slot = block.pairs_within(reach)
-        ours = self._within(rows[place], slot, reach[place])
-        ours = _least(ours, self.near)
         new, other = np.zeros((2, 0), np.int64)
         if newborn > 0:
             new, other = block.pairs_within_columns(limit)
             new, other = new[new < newborn], other[new < newborn]
         theirs = self._within(other, rows[new], limit[other])
-        return QuickSearch(rows, among, ours, theirs, len(place))
+        slots, real = block.leading(self.near)
+        first, second = np.nonzero(real)[0], slots[real]
+        cost = np.full(slots.shape, np.inf)
+        cost[real] = self.costs(rows[first], second)
+        reach = np.max(cost, axis=1)
+        block.leave_out(first, second)
+        place, slot = block.pairs_within(reach)
+        more = self._within(rows[place], slot, reach[place])
+        leading = Pairs(rows[first], second, cost[real])
+        ours = Pairs(*(np.append(*both) for both in zip(leading, more, strict=True)))
+        left = len(first) + len(place)
+        return QuickSearch(rows, among, _least(ours, self.near), theirs, left)
 
     def _within(
         self, first: np.ndarray, second: np.ndarray, limit: np.ndarray
