@@ -32,9 +32,9 @@ class QuickBlock:
     def of(cls, rows: np.ndarray, among: np.ndarray, low: np.ndarray) -> "QuickBlock":
         """Return a block of bounds, which takes them over."""
         panels, _, wide = low.shape
-        gone = ~among[: panels * wide].reshape(panels, wide)
-        for panel in np.flatnonzero(np.any(gone, axis=1)):
-            low[panel] += np.where(gone[panel], np.inf, 0).astype(low.dtype)[None]
+        there = among[: panels * wide].reshape(panels, 1, wide)
+        if not np.all(there):
+            low += np.where(there, 0, np.inf).astype(low.dtype)
         panel, column = np.divmod(rows, wide)
         inside = np.flatnonzero(panel < panels)
         low[panel[inside], inside, column[inside]] = np.inf
