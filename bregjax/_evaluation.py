@@ -221,7 +221,8 @@ def equal_rows(problem: Problem) -> np.ndarray:
 def equal_points(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Numbers of rows `[m, n]`, equal only where rows and weights are, `[m]`.
 
-    By a hash of the bits, then compared with the first row of that hash.
+    The number of a row is the place of the first that is equal. By a hash of the bits,
+    then compared with the first row of that hash; beyond m where these differ.
     """
     m = len(rows)
     factors = np.random.default_rng(0).integers(0, 2**63, rows.shape[1] + 1, np.uint64)
@@ -239,7 +240,7 @@ def equal_points(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
     _, first, label = np.unique(hashes, return_index=True, return_inverse=True)
     for part in parts:
         same[part] = np.all(bits_of(part) == bits_of(first[label[part]]), axis=1)
-    return np.where(same, label, len(first) + np.arange(m))
+    return np.where(same, first[label], m + np.arange(m))
 
 
 def check_leaves(
