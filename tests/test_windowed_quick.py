@@ -327,6 +327,15 @@ def test_rows_that_are_nearly_equal(name):
     assert bj.certify(problem, tree).relative < 1e-14
 
 
+@pytest.mark.parametrize("bandwidth", [1e-18, 1e-22, 1e-60, 1e-100])
+def test_bandwidths_beside_which_float32_ends(bandwidth):
+    x = made.normal(size=(120, 2)) + 1e6 * (np.arange(120) % 2)[:, None]
+    smoothing = bj.blur(bandwidth)
+    problem = bj.Problem(x, family="diagonal_gaussian", smoothing=smoothing)
+    tree = bj.agglomerate(problem)
+    assert bj.certify(problem, tree).relative < 1e-12
+
+
 @pytest.mark.parametrize(("near", "quick"), [(0.9, True), (1 - 1e-7, False)])
 def test_binary_rows_near_1_go_another_way(near, quick):
     problem = bj.Problem([[near], [0.5], [1.0]], family="bernoulli", smoothing=None)

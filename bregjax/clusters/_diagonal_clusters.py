@@ -26,8 +26,9 @@ _NUMBERS, _PIECE = 2**14, 2**15
 _SMALL = 2e-3
 # Most columns that share a logarithm, and powers of two that their product may have.
 _TOGETHER, _POWERS = 8, 110
-# Weights, relative to the greatest, whose terms do not underflow.
-_LEAST = {"float32": 2.0**-60, "float64": 2.0**-500}
+# Powers of two that means and weights may have, and variances half as many again, so
+# that no square or product of two is out of range.
+_RANGE = {"float32": 60, "float64": 500}
 # Roundings of all terms of a bound, in units of their sizes.
 _ROUNDINGS = 64
 
@@ -142,16 +143,13 @@ class DiagonalClusters(QuickClusters):
 
     @override
     def united(self, first: np.ndarray, second: np.ndarray) -> Self:
-        a, b = self.weight[first], self.weight[second]
-        # From the heavier mean, which a light one far away hardly moves.
-        heavy, light = np.where(a >= b, (first, second), (second, first))
-        share = (np.minimum(a, b) / (a + b))[:, None]
-        mean = self.mean[heavy] + share * (self.mean[light] - self.mean[heavy])
-        middle, spread = self._union(heavy, light)
+        weight = self.weight[first] + self.weight[second]
+        mean = self._mean_of_unions(self.mean, first, second)
+        middle, spread = self._union(first, second)
         variance = middle + spread
         logs, size = _described(variance)
         return dataclasses.replace(
-            self, weight=a + b, mean=mean, variance=variance, logs=logs, size=size
+            self, weight=weight, mean=mean, variance=variance, logs=logs, size=size
         )
 
     @override
@@ -166,10 +164,13 @@ class DiagonalClusters(QuickClusters):
         mean = self.mean - self.center
         reach = np.sum(np.abs(mean) / np.sqrt(self.variance), axis=1)
         error = 8 * eps * reach + _ROUNDINGS * eps * self.size
-        # Next to none in float32: nothing is said, as a NaN does.
-        weight = np.where(self.weight < _LEAST[dtype.name], np.nan, self.weight)
-        numbers = np.stack([weight, weight * self.logs, error], axis=1)
-        return tuple(x.astype(dtype) for x in (mean, self.variance, numbers))
+        # Out of range nothing is said, as a NaN does.
+        bits = _RANGE[dtype.name]
+        fits = (np.abs(mean) < 2.0**bits).all(axis=1) & (self.weight > 2.0**-bits)
+        fits &= (np.abs(np.log2(self.variance)) < 1.5 * bits).all(axis=1)
+        numbers = np.stack([self.weight, self.weight * self.logs, error], axis=1)
+        sides = mean, self.variance, numbers
+        return tuple(np.where(fits[:, None], x, np.nan).astype(dtype) for x in sides)
 
     @override
     def bounds(self, rows: Sides, panels: Sides) -> np.ndarray:

@@ -133,16 +133,13 @@ class EntropicClusters(QuickClusters):
 
     @override
     def united(self, first: np.ndarray, second: np.ndarray) -> Self:
-        a, b = self.weight[first], self.weight[second]
-        # From the heavier mean, which a light one far away hardly moves.
-        heavy, light = np.where(a >= b, (first, second), (second, first))
-        share = (np.minimum(a, b) / (a + b))[:, None]
-        mean = self.mean[heavy] + share * (self.mean[light] - self.mean[heavy])
+        weight = self.weight[first] + self.weight[second]
+        mean = self._mean_of_unions(self.mean, first, second)
         if self.binary:
             ones = mean.shape[1] // 2
             mean[:, ones:] = 1 / self.unit - mean[:, :ones]
-        mean, own, size = _described(a + b, mean)
-        return dataclasses.replace(self, weight=a + b, mean=mean, own=own, size=size)
+        mean, own, size = _described(weight, mean)
+        return dataclasses.replace(self, weight=weight, mean=mean, own=own, size=size)
 
     @override
     def sides(self, dtype: np.dtype) -> Sides:

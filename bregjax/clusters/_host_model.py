@@ -102,13 +102,13 @@ class HostModel(abc.ABC):
         del num_points, num_columns, statistics
         return False
 
-    def quick(self, leaves: PyTree) -> QuickClusters:
-        """Clusters of points that have quick bounds and costs.
+    def quick(self, leaves: PyTree) -> QuickClusters | None:
+        """Clusters of points that have quick bounds and costs; None if none have.
 
         Args:
             leaves: States `[m]`.
         """
-        raise NotImplementedError("costs of this model have no quick bounds")
+        del leaves
 
     def has_rough(self, statistics: Callable[[], PyTree]) -> bool:
         """Whether `rough` has costs for clusters of points.

@@ -62,6 +62,18 @@ class QuickClusters(abc.ABC):
             panels: Those of others, `[panels, …, wide]`.
         """
 
+    def _mean_of_unions(
+        self, mean: np.ndarray, first: np.ndarray, second: np.ndarray
+    ) -> np.ndarray:
+        """Average means of pairs of slots, `[p, n]`.
+
+        From the heavier mean, which a light one far away hardly moves.
+        """
+        a, b = self.weight[first], self.weight[second]
+        heavy, light = np.where(a >= b, (first, second), (second, first))
+        share = (np.minimum(a, b) / (a + b))[:, None]
+        return mean[heavy] + share * (mean[light] - mean[heavy])
+
     def taken(self, slots: np.ndarray) -> Self:
         """Return copies of the clusters in slots."""
         arrays = {name: getattr(self, name)[slots] for name in self.by_slot}

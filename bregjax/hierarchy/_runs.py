@@ -297,31 +297,31 @@ def _on_host(
 ) -> tuple[np.ndarray, np.ndarray, AgglomerationInfo]:
     """Children, costs and info by calls for many pairs at a time."""
     leaves = host_leaves(host, problem)
-    states, labels, first = leaves, equal_rows(problem), None
+    states, first = leaves, None
     if begun is not None and name == "numpy" and host.rough(leaves) is not None:
         # Bounds of points lead to those of roots.
         first, begun = begun.children, None
     elif begun is not None:
         nodes = _settled(host, leaves, begun.children)
-        states, labels = rows_of(nodes, begun.roots), np.arange(len(begun.roots))
+        states = rows_of(nodes, begun.roots)
     nodes = by_bounds = by_rounds = by_windows = None
     points = host.points(states) if name == "mutual" else None
+    quick = host.quick(states) if name == "windowed" else None
+    # Also of different weights, and roots: else these are compared one by one.
+    alike = lambda rows: equal_points(rows, np.ones(len(rows)))
     if points is not None:
         mean, weight = points
-        # Also of different weights, and roots: else these are compared one by one.
-        labels = equal_points(mean, np.ones(len(mean)))
-        children, by_rounds = mutual(mean, weight, labels, report)
-    elif name == "windowed":
-        model = problem.family.cluster_model()
-        quick = host.quick(states)
-        # Also of different weights, and roots.
-        labels = equal_points(quick.places, np.ones(len(labels)))
+        children, by_rounds = mutual(mean, weight, alike(mean), report)
+    elif quick is not None:
+        model, labels = problem.family.cluster_model(), alike(quick.places)
         children, _, by_windows = windowed(
             model, states, len(labels), labels=labels, report=report, quick=quick
         )
     elif name == "recompute":
         children, nodes = exhaustive(host, states, report)
     else:
+        roots = None if begun is None else np.arange(len(begun.roots))
+        labels = equal_rows(problem) if roots is None else roots
         children, nodes, by_bounds = bounded(host, states, labels, report, start=first)
     info = AgglomerationInfo(name, by_windows, by_bounds, mutual=by_rounds)
     merges = children if begun is None else begun.followed_by(children)
