@@ -214,8 +214,8 @@ class _Run:
         window = merge_window(clusters, threshold, reducible=self._reducible)
         info.rounds += window.rounds
         merges = window.merges
+        self._commit(merges.first, merges.second, merges.union, merges.cost)
         if window.ending is Ending.GREEDY:
-            self._commit(merges.first, merges.second, merges.union, merges.cost)
             info.windows += 1
             pace.greedy()
         elif window.ending is Ending.NO_ROOM:
@@ -227,17 +227,13 @@ class _Run:
             info.long_windows += 1
             pace.undone(clusters.searches - searches, clusters.store.screen_dtype)
             self._step_back(1, 0)
-        elif window.ending is Ending.NOT_GREEDY:
+        elif window.ending is Ending.IN_PART:
             info.failed_checks += 1
             pace.undone(clusters.searches - searches, clusters.store.screen_dtype)
-            lower = np.nextafter(window.intruder, -np.inf)
-            count = int(np.count_nonzero(merges.cost <= lower))
-            if count <= pace.few or lower >= threshold:
-                self._step_back(min(count, pace.few) + 1, len(merges.cost))
-                return
-            share = pace.share
-            self._merge_window(lower)
-            pace.failed(share)
+            if len(merges.cost) <= pace.few:
+                self._step_back(1, window.tried)
+            else:
+                pace.failed(pace.share)
 
     def _step_back(self, count: int, size: int) -> None:
         """Make so many merges one at a time, or more, after a window of a size."""

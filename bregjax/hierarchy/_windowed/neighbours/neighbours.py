@@ -191,14 +191,16 @@ class Neighbours:
         """Move living clusters to the first slots; return their old and new slots."""
         kept = self.active
         moved = self.store.compact(kept)
-        place = np.zeros(self.store.capacity, np.int64)
+        size = self.store.capacity
+        place = np.zeros(len(self.alive), np.int64)
         place[kept] = moved
-        self.key[moved] = self.key[kept]
-        near = self.near
-        near.bound[:, moved] = near.bound[:, kept]
-        near.exact[:, moved] = near.exact[:, kept]
-        near.slot[:, moved] = place[near.slot[:, kept]]
-        self.alive[:] = False
+        key, near = np.zeros(size, np.uint32), Nearest.unknown(size, self.store.near)
+        key[moved] = self.key[kept]
+        near.bound[:, moved] = self.near.bound[:, kept]
+        near.exact[:, moved] = self.near.exact[:, kept]
+        near.slot[:, moved] = place[self.near.slot[:, kept]]
+        self.key, self.near = key, near
+        self.alive = np.zeros(size, bool)
         self.alive[moved] = True
         return kept, moved
 

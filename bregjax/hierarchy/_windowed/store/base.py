@@ -90,7 +90,10 @@ class ClusterStore(abc.ABC):
 
     @abc.abstractmethod
     def compact(self, slots: np.ndarray) -> np.ndarray:
-        """Keep the given slots alone, as the first; return the slots they move to."""
+        """Keep the given slots alone, as the first; return the slots they move to.
+
+        The capacity may shrink, to no less than half as many slots again.
+        """
 
     @abc.abstractmethod
     def copied(self, slots: np.ndarray) -> tuple[Self, np.ndarray]:

@@ -56,12 +56,10 @@ class QuickStore(ClusterStore):
 
     def __init__(self, clusters: QuickClusters) -> None:
         """Fill the first slots with clusters, and leave half as many free."""
-        m, wide = len(clusters.weight), clusters.wide
+        m = len(clusters.weight)
         self.used = m
         self.dtype, self.screen_dtype = np.dtype(float), np.dtype(np.float32)
-        capacity = -(-(m + m // 2 + 1) // wide) * wide
-        self._clusters = clusters.taken(np.minimum(np.arange(capacity), m - 1))
-        self._rows = int(np.clip(_BLOCK // capacity, *_ROWS))
+        self._clusters = clusters.taken(_with_room(np.arange(m), clusters.wide))
         self._many_left = _MANY_LEFT
         self._near = _MORE_NEAR if m > _MANY else _NEAR
         self._prefetch = Prefetch(threaded=m > _MANY)
@@ -80,7 +78,7 @@ class QuickStore(ClusterStore):
     @property
     @override
     def block(self) -> int:
-        return self._rows
+        return int(np.clip(_BLOCK // self.capacity, *_ROWS))
 
     def _both_sides(self) -> tuple[Sides, Sides]:
         """Sides of all slots, and the same in panels."""
@@ -213,13 +211,20 @@ class QuickStore(ClusterStore):
 
     @override
     def copied(self, slots: np.ndarray) -> tuple["QuickStore", np.ndarray]:
-        other, index = copy.copy(self), np.zeros(self.capacity, np.int64)
-        index[: len(slots)] = slots
+        other, index = copy.copy(self), _with_room(slots, self._clusters.wide)
         other._clusters = self._clusters.taken(index)
         sides = tuple(side[index] for side in self._sides[0])
         other._sides = sides, self._in_panels(sides)
         other.used = len(slots)
         return other, np.arange(len(slots))
+
+
+def _with_room(slots: np.ndarray, wide: int) -> np.ndarray:
+    """Slots, followed by the last again: half as many, in whole panels."""
+    count = len(slots)
+    return slots[
+        np.minimum(np.arange(-(-(3 * count // 2 + 1) // wide) * wide), count - 1)
+    ]
 
 
 def _least(pairs: Pairs, count: int) -> Pairs:

@@ -23,8 +23,9 @@ after it in κ, or if its parts were not each other's nearest.
 
 Example: AB at cost 3, DE at 2.5, and AB with C at 1. The schedule is DE, AB, ABC. The
 last is late: C lives over all three steps, and 3 is more than 1. So C is compared with
-every cluster that coexists with it: a pair CD that costs 2 comes before DE and shows
-that greedy would have merged otherwise.
+every cluster that coexists with it: a pair CD that costs 2 comes before DE, the first
+step, and shows that greedy would have merged otherwise from there on. Had it cost 2.8,
+DE would have been greedy's, and AB not.
 """
 
 from dataclasses import dataclass
@@ -35,14 +36,13 @@ from bregjax.hierarchy._windowed.windows.clusters import Costs, LivingClusters
 from bregjax.hierarchy._windowed.windows.lives import Lives
 from bregjax.hierarchy._windowed.windows.schedule import WindowMerges
 
-__all__ = ["least_intruder"]
+__all__ = ["num_greedy"]
 
 
-def least_intruder(merges: WindowMerges, clusters: LivingClusters) -> float:
-    """Return the least cost of a pair that comes before a step at which it lives.
+def num_greedy(merges: WindowMerges, clusters: LivingClusters) -> int:
+    """Return how many merges of a window, the first ones, are those that greedy makes.
 
-    inf if there is none: then the merges are greedy's. Otherwise those of a threshold
-    below it may be.
+    All of them, unless a pair comes before a step at which it lives, an intruder.
 
     Args:
         merges: The window's merges, in the order of their schedule.
@@ -55,7 +55,7 @@ def least_intruder(merges: WindowMerges, clusters: LivingClusters) -> float:
     found = clusters.pairs_within(
         late, lived, window.lives.limit(late), window.limit_of
     )
-    least = _least_before(window, clusters, found)
+    first = _first_step_after(window, clusters, found)
     born = merges.union[~window.late[merges.union]]
     found = clusters.pairs_among(
         window.by_death(merges),
@@ -64,7 +64,7 @@ def least_intruder(merges: WindowMerges, clusters: LivingClusters) -> float:
         window.lives.limit(born),
         window.limit_of,
     )
-    return min(least, _least_before(window, clusters, found))
+    return min(first, _first_step_after(window, clusters, found)) - 1
 
 
 @dataclass(frozen=True)
@@ -118,29 +118,28 @@ class _Window:
         gone = self.died <= np.max(self.born[rows])
         return gone & (self.lives.death > self.lives.birth[rows[0]])
 
-    def rank_of(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Return the greatest rank while both live; −1 where the pair is as it should.
+    def both_live(self, u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return over which steps (begin, end] both live; none where that matters not.
 
-        That is where both never coexist, both survive, or merge with each other.
+        That is where both survive, or merge with each other.
         """
         birth, death = self.lives.birth, self.lives.death
         begin, end = np.maximum(birth[u], birth[v]), np.minimum(death[u], death[v])
         partners = (self.merge[u] == self.merge[v]) & (self.merge[u] > 0)
         counts = (end <= self.lives.num_steps) & ~partners
-        return self.lives.rank(begin, np.where(counts, end, 0))
+        return begin, np.where(counts, end, 0)
 
     def limit_of(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Return the cost of the greatest merge while both live, −inf for rank −1."""
-        return self.lives.cost[self.rank_of(u, v)]
+        """Return the cost of the greatest merge while both live, −inf for no step."""
+        return self.lives.cost[self.lives.rank(*self.both_live(u, v))]
 
 
-def _least_before(window: _Window, clusters: LivingClusters, found: Costs) -> float:
-    """Least cost of pairs that come before the greatest merge while both live."""
-    least = np.inf
+def _first_step_after(window: _Window, clusters: LivingClusters, found: Costs) -> int:
+    """Return the first step that comes after a pair that lives; past the last if none."""
+    first = window.lives.num_steps + 1
     for u, v, cost in found:
-        rank = window.rank_of(u, v)
-        limit, key = window.lives.cost[rank], window.lives.key[rank]
-        tied = (cost == limit) & (clusters.keys(u, v) < key)
-        before = cost[(cost < limit) | tied]
-        least = min(least, float(np.min(before, initial=np.inf)))
-    return least
+        steps = window.lives.first_after(
+            *window.both_live(u, v), cost, clusters.keys(u, v)
+        )
+        first = min(first, int(np.min(steps, initial=first)))
+    return first

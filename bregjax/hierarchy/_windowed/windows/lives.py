@@ -68,3 +68,27 @@ class Lives:
     def limit(self, clusters: np.ndarray) -> np.ndarray:
         """Return the cost of the greatest merge in the life of each cluster."""
         return self.cost[self.rank(self.birth[clusters], self.death[clusters])]
+
+    def first_after(
+        self, begin: np.ndarray, end: np.ndarray, cost: np.ndarray, key: np.ndarray
+    ) -> np.ndarray:
+        """Return the first of steps (begin, end] whose merge comes after cost and key.
+
+        Example, costs 2, 3 and 1: of steps 1 to 3 the first after 2.5 is step 2.
+
+        Returns:
+            Steps; past the last step where none of them comes after.
+        """
+
+        def is_after(rank: np.ndarray) -> np.ndarray:
+            tied = (self.cost[rank] == cost) & (self.key[rank] > key)
+            return (self.cost[rank] > cost) | tied
+
+        end = np.minimum(end, self.num_steps)
+        before, after = begin, np.where(is_after(self.rank(begin, end)), end, begin)
+        while np.any(after - before > 1):
+            middle = (before + after) // 2
+            reached = is_after(self.rank(begin, middle))
+            before = np.where(reached, before, middle)
+            after = np.where(reached, middle, after)
+        return np.where(after > begin, after, self.num_steps + 1)

@@ -45,6 +45,10 @@ class WindowMerges(NamedTuple):
         """Return the merges in an order."""
         return WindowMerges(*(field[order] for field in self))
 
+    def first_ones(self, count: int) -> "WindowMerges":
+        """Return the first so many merges."""
+        return WindowMerges(*(field[:count] for field in self))
+
 
 def schedule(merges: WindowMerges) -> np.ndarray:
     """Order merges: next is always the first by cost and key whose parts exist.

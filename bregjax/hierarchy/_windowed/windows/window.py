@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bregjax.hierarchy._windowed.windows.check import least_intruder
+from bregjax.hierarchy._windowed.windows.check import num_greedy
 from bregjax.hierarchy._windowed.windows.clusters import LivingClusters
 from bregjax.hierarchy._windowed.windows.schedule import WindowMerges, schedule
 
@@ -22,7 +22,7 @@ class Ending(enum.Enum):
     """What became of a window: only what is greedy's, or nothing, is kept."""
 
     GREEDY = "its merges are those that greedy makes"
-    NOT_GREEDY = "greedy would have merged otherwise; undone"
+    IN_PART = "its first merges are, and kept; greedy would have merged otherwise then"
     NO_ROOM = "there was no room for its unions; undone"
     LONG = "its rounds did not end; undone"
     EMPTY = "no pair was within the threshold"
@@ -33,15 +33,15 @@ class Window(NamedTuple):
 
     Attributes:
         ending: What became of it.
-        merges: Its merges, in the order that greedy makes them if they are greedy's.
-        rounds: How many rounds it took.
-        intruder: Least cost of a pair that comes before a step at which it lives.
+        merges: The merges that are kept, in the order that greedy makes them.
+        tried: How many merges it tried.
+        rounds: How many rounds these took.
     """
 
     ending: Ending
     merges: WindowMerges
+    tried: int
     rounds: int
-    intruder: float = np.inf
 
 
 def merge_window(
@@ -49,7 +49,8 @@ def merge_window(
 ) -> Window:
     """Merge all that greedy merges before its least cost exceeds a threshold.
 
-    If the rounds' merges are not greedy's, the clusters are restored instead.
+    Of the rounds' merges those are kept that are greedy's, up to the first that is not;
+    the clusters are restored to those before it.
 
     Args:
         clusters: The living clusters.
@@ -58,14 +59,37 @@ def merge_window(
     """
     before = clusters.snapshot()
     ending, rounds = _by_rounds(clusters, threshold, limited=not reducible)
-    merges, intruder = WindowMerges.joined([WindowMerges.none(), *rounds]), np.inf
+    merges = WindowMerges.joined([WindowMerges.none(), *rounds])
+    tried = len(merges.cost)
     if ending is Ending.GREEDY:
         merges = merges.ordered(schedule(merges))
-        intruder = np.inf if reducible else least_intruder(merges, clusters)
-        ending = ending if intruder == np.inf else Ending.NOT_GREEDY
-    if ending not in (Ending.GREEDY, Ending.EMPTY):
+        kept = tried if reducible else num_greedy(merges, clusters)
+        if kept < tried:
+            clusters.restore(before)
+            ending, merges = (
+                Ending.IN_PART,
+                _made_again(clusters, merges.first_ones(kept)),
+            )
+    elif rounds:
         clusters.restore(before)
-    return Window(ending, merges, len(rounds), intruder)
+        merges = WindowMerges.none()
+    return Window(ending, merges, tried, len(rounds))
+
+
+def _made_again(clusters: LivingClusters, merges: WindowMerges) -> WindowMerges:
+    """Make merges again that were undone, in rounds; return them with their slots."""
+    # Where each slot's cluster lies now; −1 until it is made.
+    now = np.arange(np.max(merges.union, initial=-1) + 1)
+    now[merges.union] = -1
+    parts = np.stack([merges.first, merges.second])
+    left = np.arange(len(merges.cost))
+    while len(left):
+        ready = np.all(now[parts[:, left]] >= 0, axis=0)
+        first, second = now[parts[:, left[ready]]]
+        now[merges.union[left[ready]]] = clusters.merge(first, second, -np.inf)
+        left = left[~ready]
+    first, second = now[parts]
+    return merges._replace(first=first, second=second, union=now[merges.union])
 
 
 def _by_rounds(
