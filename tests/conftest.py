@@ -75,3 +75,11 @@ def x64():
 def rng():
     """A NumPy generator with a fixed seed."""
     return np.random.default_rng(20120627)
+
+
+@pytest.fixture
+def windows_of_few(monkeypatch):
+    """Windows by NumPy go on where otherwise a matrix takes over."""
+    from bregjax.hierarchy._windowed.store import quick_store  # noqa: PLC0415
+
+    monkeypatch.setattr(quick_store, "_FEW", 0)

@@ -14,6 +14,7 @@ from test_architecture import PACKAGE, imports
 
 from bregjax.hierarchy._windowed.store.query import pairs_among, pairs_within
 from bregjax.hierarchy._windowed.store.store import Store
+from bregjax.hierarchy._windowed.windows.lives import Lives
 from bregjax.hierarchy._windowed.windows.pace import Pace
 from bregjax.hierarchy._windowed.windows.window import Ending, merge_window
 
@@ -76,9 +77,9 @@ def gaussians(rng, m, dim):
     return of_gaussians(weight, 3 * rng.normal(size=(m, dim)), variance)
 
 
-def test_a_window_is_greedy_s_or_undone():
-    verdicts = {Ending.GREEDY: 0, Ending.NOT_GREEDY: 0}
-    late = 0
+def test_what_a_window_keeps_is_greedy_s():
+    verdicts = {Ending.GREEDY: 0, Ending.IN_PART: 0}
+    late = some = 0
     for seed in range(120):
         sums = gaussians(np.random.default_rng(seed), 48, 1 + seed % 4)
         clusters = CostTable(sums, gaussian_cost)
@@ -86,19 +87,42 @@ def test_a_window_is_greedy_s_or_undone():
         expected = greedy(CostTable(sums, gaussian_cost), threshold)
         window = merge_window(clusters, threshold)
         verdicts[window.ending] += 1
-        if window.ending is Ending.NOT_GREEDY:
-            assert np.count_nonzero(clusters.alive) == len(clusters.members) == 48
-            # Greedy's merges up to the intruder's cost are not in question.
-            lower = np.nextafter(window.intruder, -np.inf)
-            expected = greedy(CostTable(sums, gaussian_cost), lower)
-            window = merge_window(clusters, lower)
-            if window.ending is not Ending.GREEDY:
-                continue
-        assert [clusters.members[u] for u in window.merges.union] == expected
-        late += np.any(np.diff(window.merges.cost) < 0)
+        kept = [clusters.members[union] for union in window.merges.union]
+        if window.ending is Ending.GREEDY:
+            assert kept == expected
+            late += np.any(np.diff(window.merges.cost) < 0)
+            continue
+        assert 0 < len(kept) < window.tried
+        assert kept == expected[: len(kept)]
+        some += len(kept) > 3
+        # The clusters are those after these merges, and go on as greedy does.
+        assert np.count_nonzero(clusters.alive) == 48 - len(kept)
+        assert greedy(clusters, threshold) == expected[len(kept) :]
     assert verdicts[Ending.GREEDY] > 50
-    assert verdicts[Ending.NOT_GREEDY] > 5
+    assert verdicts[Ending.IN_PART] > 5
     assert late > 5
+    assert some > 3
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_first_step_after_a_pair(seed):
+    rng = np.random.default_rng(seed)
+    w = int(rng.integers(1, 12))
+    cost = rng.integers(0, 5, w).astype(float)
+    key = rng.integers(0, 3, w).astype(np.uint32)
+    nothing = np.zeros(0, int)
+    lives = Lives.of(nothing, nothing, cost, key)
+    begin, end = rng.integers(0, w + 2, (2, 60))
+    pair = rng.integers(0, 5, 60) + rng.choice([0, 0.5], 60)
+    pair_key = rng.integers(0, 3, 60).astype(np.uint32)
+    found = lives.first_after(begin, end, pair, pair_key)
+    for k in range(60):
+        steps = [
+            step
+            for step in range(begin[k] + 1, min(end[k], w) + 1)
+            if (cost[step - 1], key[step - 1]) > (pair[k], pair_key[k])
+        ]
+        assert found[k] == (steps[0] if steps else w + 1)
 
 
 def test_a_threshold_below_all_costs_makes_nothing():

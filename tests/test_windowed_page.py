@@ -11,7 +11,8 @@ from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
 from bregjax.hierarchy._windowed.store.store import Store
 from bregjax.hierarchy._windowed.windows.lives import Lives
 from bregjax.hierarchy._windowed.windows.pace import Pace
-from bregjax.hierarchy._windowed.windows.window import Ending, merge_window
+from bregjax.hierarchy._windowed.windows.schedule import WindowMerges, schedule
+from bregjax.hierarchy._windowed.windows.window import Ending, _by_rounds, merge_window
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "windowed.md").read_text("utf-8")
@@ -167,34 +168,43 @@ def words_order(others, words):
     )
 
 
-def test_a_window_that_is_undone():
+def test_a_window_that_is_kept_in_part():
     weight = np.array([10.0, 2, 3, 11, 23, 14])
     mean = np.array([0.1089, -4.1841, 4.5027, 2.6587, 1.7901, 1.6101])
     variance = np.array([0.3238, 0.0330, 0.0138, 0.1514, 0.2213, 0.0557])
     sums = of_gaussians(weight, mean[:, None], variance[:, None])
     names = "ABUVYZ"
     clusters = CostTable(sums, gaussian_cost)
-    window = merge_window(clusters, 15.31)
-    assert window.ending is Ending.NOT_GREEDY
-    merges = window.merges
+    before = clusters.snapshot()
+    tried = tried_merges(clusters, 15.31)
     words = dict(enumerate(names))
     for first, second, union in sorted(
-        zip(*merges[:3], strict=True), key=lambda m: m[2]
+        zip(*tried[:3], strict=True), key=lambda m: m[2]
     ):
         words[union] = "".join(sorted(words[first] + words[second]))
     made = [
         f"{words[u]} + {words[v]}"
-        for u, v in zip(merges.first, merges.second, strict=True)
+        for u, v in zip(tried.first, tried.second, strict=True)
     ]
     shown = table(
         ["step", *map(str, range(1, len(made) + 1))],
         ["merge", *made],
-        ["cost", *three(merges.cost)],
+        ["cost", *three(tried.cost)],
     )
     assert shown in PAGE, shown
-    assert f"{window.intruder:.3f}" in PAGE, window.intruder
     u, v = (np.array([names.index(k)]) for k in "UV")
-    assert clusters.costs(u, v)[0] == window.intruder
-    again = merge_window(clusters, np.nextafter(window.intruder, 0))
-    assert again.ending is Ending.GREEDY
-    assert np.sum(again.merges.cost < window.intruder) == len(again.merges.cost) == 1
+    intruder = clusters.costs(u, v)[0]
+    assert f"U with V costs {intruder:.3f}" in PAGE
+    assert tried.cost[0] < intruder < tried.cost[1]
+    clusters.restore(before)
+    window = merge_window(clusters, 15.31)
+    assert window.ending is Ending.IN_PART
+    assert window.tried == 3
+    assert np.array_equal(window.merges.cost, tried.cost[:1])
+
+
+def tried_merges(clusters, threshold):
+    """What a window's rounds merge, in the order of its schedule."""
+    _, rounds = _by_rounds(clusters, threshold, limited=True)
+    merges = WindowMerges.joined(rounds)
+    return merges.ordered(schedule(merges))

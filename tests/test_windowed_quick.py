@@ -19,6 +19,8 @@ from bregjax.hierarchy import Interrupted, _host_costs
 from bregjax.hierarchy._windowed.store import quick_store
 from bregjax.hierarchy._windowed.store.quick_store import QuickStore
 
+pytestmark = pytest.mark.usefixtures("windows_of_few")
+
 made = np.random.default_rng(0)
 PROFILES = made.gamma(1.0, 4.0, size=(5, 4))
 # Rows that are hard for bounds or costs: zeros, ties, columns of other sizes, and
@@ -298,6 +300,33 @@ def test_trees_are_greedys(name, weights):
     assert certificate.relative < 1e-12
     costs = np.asarray(tree.merge_costs)
     np.testing.assert_allclose(costs, bj.replay(problem, tree), rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize("family", ["poisson", "diagonal_gaussian"])
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("name", [n for n in HARD if n != "scales"])
+def test_a_matrix_leads_to_the_same_tree(name, weights, family, monkeypatch):
+    x = HARD[name]
+    smoothing = None if family == "poisson" else bj.blur(np.std(x, axis=0) + 0.1)
+    problem = bj.Problem(
+        x, family=family, smoothing=smoothing, weights=WEIGHTS[weights](len(x))
+    )
+    monkeypatch.setattr(quick_store, "_FEW", 10**9)
+    monkeypatch.setattr(quick_store, "_ROW", 10**9)
+    tree, info = bj.agglomerate(problem, engine="windowed", return_info=True)
+    by_windows = info.windowed
+    assert by_windows.windows == by_windows.searches == 0
+    assert by_windows.by_matrix == len(x) - 1 - by_windows.duplicates
+    assert bj.certify(problem, tree).relative < 1e-12
+
+
+def test_windows_that_fail_lead_to_a_matrix():
+    """Narrow Gaussians come nearer as they merge, again and again."""
+    x = made.normal(size=(300, 5))
+    problem = bj.Problem(x, family="diagonal_gaussian", smoothing=bj.blur(1e-6))
+    tree, info = bj.agglomerate(problem, return_info=True)
+    assert info.windowed.by_matrix > 200
+    assert bj.certify(problem, tree).relative < 1e-12
 
 
 # Whose means are nearly equal, or unions nearly 1.

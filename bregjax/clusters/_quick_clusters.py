@@ -11,6 +11,9 @@ __all__ = ["QuickClusters", "Sides"]
 Sides = tuple[np.ndarray, ...]
 """What bounds need of clusters, arrays in one precision with an entry each."""
 
+# Costs wrong by a larger share are computed again, so that they do not cancel.
+_WRONG = 2.0**-34
+
 
 @dataclasses.dataclass
 class QuickClusters(abc.ABC):
@@ -44,6 +47,16 @@ class QuickClusters(abc.ABC):
     @abc.abstractmethod
     def steady_costs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Return costs of pairs, `[p]`, that do not cancel where both are near."""
+
+    def sure_costs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Return costs of pairs of slots, `[p]`, which do not cancel."""
+        cost, error = self.costs(first, second)
+        close = np.flatnonzero(~(error <= _WRONG * cost))
+        if len(close):
+            low = np.minimum(first[close], second[close])
+            high = np.maximum(first[close], second[close])
+            cost[close] = self.steady_costs(low, high)
+        return cost
 
     @abc.abstractmethod
     def united(self, first: np.ndarray, second: np.ndarray) -> Self:

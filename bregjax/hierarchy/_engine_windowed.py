@@ -16,6 +16,7 @@ from bregjax.hierarchy._equal_pairs import equal_pairs
 from bregjax.hierarchy._interrupted import Interrupted
 from bregjax.hierarchy._windowed.fallbacks import one_by_one
 from bregjax.hierarchy._windowed.fallbacks.cached import merge_cached, serves
+from bregjax.hierarchy._windowed.fallbacks.quick_matrix import merge_over_matrix
 from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
 from bregjax.hierarchy._windowed.store import kernels
 from bregjax.hierarchy._windowed.store.placement import Placement
@@ -159,7 +160,8 @@ class _Run:
         self.info = WindowedInfo()
         self.clusters = Neighbours.of(store)
         self._reducible = reducible
-        self._pace = Pace(reducible=self._reducible, expensive=store.has_closer)
+        expensive = isinstance(store, QuickStore) or store.has_closer
+        self._pace = Pace(reducible=reducible, expensive=expensive)
         self._caching = True
         self._node = np.arange(store.capacity)
         self._num_points = num_points
@@ -185,8 +187,11 @@ class _Run:
     def merge_all(self) -> None:
         """Search all nearest, then merge by windows until one cluster is left."""
         clusters, pace = self.clusters, self._pace
-        clusters.search()
+        if not self._merge_few():
+            clusters.search()
         while self._left > 1:
+            if self._merge_few():
+                break
             self._make_room()
             costly = pace.is_costly(self._left, clusters.searches)
             if costly and self._merge_cached():
@@ -229,7 +234,9 @@ class _Run:
             self._step_back(1, 0)
         elif window.ending is Ending.IN_PART:
             info.failed_checks += 1
-            pace.undone(clusters.searches - searches, clusters.store.screen_dtype)
+            undone = 1 - len(merges.cost) / window.tried
+            searches = undone * (clusters.searches - searches)
+            pace.undone(searches, clusters.store.screen_dtype)
             if len(merges.cost) <= pace.few:
                 self._step_back(1, window.tried)
             else:
@@ -253,24 +260,48 @@ class _Run:
         else:
             self._merge_from_host(count)
 
+    def _merge_few(self) -> bool:
+        """Make all merges that are left over a matrix by NumPy, if few are."""
+        store = self.clusters.store
+        if not isinstance(store, QuickStore) or not store.are_few(self._left):
+            return False
+        self._merge_over_matrix(store)
+        return True
+
     def _merge_cached(self) -> bool:
         """Make all merges that are left over a matrix of costs, where that serves."""
-        clusters = self.clusters
+        clusters, store = self.clusters, self.clusters.store
+        if isinstance(store, QuickStore):
+            if not store.matrix_serves(self._left):
+                return False
+            self._merge_over_matrix(store)
+            return True
+        if not self._caching:
+            return False
         least = clusters.first_pair().cost[0]
         slots = clusters.active
         slots = slots[np.argsort(self._node[slots])]
-        store = clusters.store
-        if not (self._caching and serves(store, slots, least)):
+        if not serves(store, slots, least):
             return False
         found = merge_cached(store, slots)
         if found is None:
             self._caching = False
             return False
-        children, costs = found
+        self._record_all(slots, *found)
+        return True
+
+    def _merge_over_matrix(self, store: QuickStore) -> None:
+        slots = self.clusters.active
+        merges = merge_over_matrix(store.taken(slots), self.clusters.key[slots])
+        self._record_all(slots, *merges)
+
+    def _record_all(
+        self, slots: np.ndarray, children: np.ndarray, costs: np.ndarray
+    ) -> None:
+        """Record merges, over a matrix, of clusters in slots and then of merges."""
         unions = self._num_points + self.made + np.arange(len(children))
         self._record(np.append(self._node[slots], unions)[children], costs)
         self.info.by_matrix += len(children)
-        return True
 
     def _merge_compiled(self, count: int) -> None:
         """Make merges one at a time, many in one call."""

@@ -20,8 +20,9 @@ _BLOCK, _ROWS = 2**20, (8, 128)
 # How many of its nearest a cluster keeps. More, and other threads help, from so many
 # clusters on: fewer have threads wait for each other.
 _NEAR, _MORE_NEAR, _MANY = 4, 8, 2**13
-# Costs wrong by a larger share are computed again, so that they do not cancel.
-_WRONG = 2.0**-34
+# Numbers of a row of the means of pairs, and clusters, whose matrix of costs takes less
+# time than windows; and numbers in all where windows fail.
+_ROW, _FEW, _ALL = 2**13, 128, 2**27
 # Pairs a row that float32 leaves from which float64 is tried, and to how many rows
 # fewer count as.
 _MANY_LEFT, _FEW_ROWS = 256, 16
@@ -64,6 +65,8 @@ class QuickStore(ClusterStore):
         self._near = _MORE_NEAR if m > _MANY else _NEAR
         self._prefetch = Prefetch(threaded=m > _MANY)
         self._sides = self._both_sides()
+        n = clusters.places.shape[1]
+        self._few, self._most = min(_ROW // n, _FEW), np.sqrt(_ALL / n)
 
     @property
     @override
@@ -79,6 +82,18 @@ class QuickStore(ClusterStore):
     @override
     def block(self) -> int:
         return int(np.clip(_BLOCK // self.capacity, *_ROWS))
+
+    def are_few(self, count: int) -> bool:
+        """Whether so many clusters merge in less time over a matrix of their costs."""
+        return count <= self._few
+
+    def matrix_serves(self, count: int) -> bool:
+        """Whether that may be so where windows fail."""
+        return count <= self._most
+
+    def taken(self, slots: np.ndarray) -> QuickClusters:
+        """Return copies of the clusters in slots."""
+        return self._clusters.taken(slots)
 
     def _both_sides(self) -> tuple[Sides, Sides]:
         """Sides of all slots, and the same in panels."""
@@ -181,13 +196,7 @@ class QuickStore(ClusterStore):
     def costs(
         self, first: np.ndarray, second: np.ndarray, limit: np.ndarray | float = np.inf
     ) -> np.ndarray:
-        cost, error = self._clusters.costs(first, second)
-        close = np.flatnonzero(~(error <= _WRONG * cost))
-        if len(close):
-            low = np.minimum(first[close], second[close])
-            high = np.maximum(first[close], second[close])
-            cost[close] = self._clusters.steady_costs(low, high)
-        return cost
+        return self._clusters.sure_costs(first, second)
 
     @override
     def append(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:

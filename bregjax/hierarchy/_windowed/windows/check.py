@@ -135,7 +135,7 @@ class _Window:
 
 
 def _first_step_after(window: _Window, clusters: LivingClusters, found: Costs) -> int:
-    """Return the first step that comes after a pair that lives; past the last if none."""
+    """Return the first step that comes after a pair that lives, or past the last."""
     first = window.lives.num_steps + 1
     for u, v, cost in found:
         steps = window.lives.first_after(

@@ -135,7 +135,7 @@ class Pace:
             self._singly *= _FASTER if self.inverting or not size else 2
         self.share = max(_COLLAPSE * self.share, self._shares[2])
 
-    def undone(self, searches: int, dtype: np.dtype) -> None:
+    def undone(self, searches: float, dtype: np.dtype) -> None:
         """Count rows that were searched in vain, in a precision."""
         each = 1 if dtype == np.float32 else _BY_DIGITS
         self._in_vain += each * searches

@@ -69,21 +69,22 @@ def schedule(merges: WindowMerges) -> np.ndarray:
     made = np.where(parts < len(maker), maker[np.minimum(parts, len(maker) - 1)], -1)
     if np.all((made < 0) | (rank[made] < rank)):
         return by_rank
-    needs = [[before for before in pair if before >= 0] for pair in made.T.tolist()]
-    rank = rank.tolist()
-    users: list[list[int]] = [[] for _ in needs]
-    for merge, made in enumerate(needs):
-        for before in made:
-            users[before].append(merge)
-    missing = [len(made) for made in needs]
-    ready = [(rank[merge], merge) for merge, made in enumerate(needs) if not made]
-    heapq.heapify(ready)
+    # The merge that takes each union, −1 for none.
+    user = np.full(len(rank), -1)
+    part, merge = np.nonzero(made >= 0)
+    user[made[part, merge]] = merge
+    missing = np.count_nonzero(made >= 0, axis=0)
+    ready = np.sort(rank[missing == 0]).tolist()
+    by_rank, rank, user, missing = (
+        values.tolist() for values in (by_rank, rank, user, missing)
+    )
     order = []
     while ready:
-        _, merge = heapq.heappop(ready)
+        merge = by_rank[heapq.heappop(ready)]
         order.append(merge)
-        for user in users[merge]:
-            missing[user] -= 1
-            if not missing[user]:
-                heapq.heappush(ready, (rank[user], user))
+        after = user[merge]
+        if after >= 0:
+            missing[after] -= 1
+            if not missing[after]:
+                heapq.heappush(ready, rank[after])
     return np.asarray(order)
