@@ -28,7 +28,9 @@ _SMALL = 2e-3
 # Multiplications of one product (OpenBLAS deals larger ones out to threads of its own,
 # which wait for each other), and its rows and columns; and bounds that are divided
 # while in a cache.
-_PRODUCT, _TALL, _WIDE, _PIECE = 2**18, (8, 64), (32, 256), 2**16
+_PRODUCT, _TALL, _WIDE, _PIECE = 2**17, (8, 64), (32, 256), 2**16
+# Rows whose median is taken for that of all.
+_SOME = 500
 # Roundings of a bound's denominator, and of its quotient.
 _ROUNDINGS = 8
 
@@ -74,7 +76,8 @@ class EntropicClusters(QuickClusters):
             mean = np.concatenate([mean, 1 - mean], axis=1)
         # A power of two, so that no difference of near means is rounded.
         unit = 2.0 ** np.frexp(np.max(mean, initial=0.0))[1]
-        center = np.median(root_points(mean / unit), axis=0, keepdims=True)
+        some = mean[:: max(len(mean) // _SOME, 1)] / unit
+        center = np.median(root_points(some), axis=0, keepdims=True)
         mean, own, size = _described(weight, mean / unit)
         return cls(weight, mean, own, size, center, unit, binary)
 

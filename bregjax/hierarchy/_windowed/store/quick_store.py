@@ -16,7 +16,7 @@ from bregjax.hierarchy._windowed.store.quick_block import QuickBlock
 __all__ = ["QuickStore"]
 
 # Bounds of a block at most, and its rows.
-_BLOCK, _ROWS = 2**20, (8, 128)
+_BLOCK, _ROWS = 2**20, (8, 256)
 # How many of its nearest a cluster keeps. More, and other threads help, from so many
 # clusters on: fewer have threads wait for each other.
 _NEAR, _MORE_NEAR, _MANY = 4, 8, 2**13
@@ -60,11 +60,12 @@ class QuickStore(ClusterStore):
         m = len(clusters.weight)
         self.used = m
         self.dtype, self.screen_dtype = np.dtype(float), np.dtype(np.float32)
-        self._clusters = clusters.taken(_with_room(np.arange(m), clusters.wide))
+        index = _with_room(np.arange(m), clusters.wide)
+        self._clusters = clusters.taken(index)
         self._many_left = _MANY_LEFT
         self._near = _MORE_NEAR if m > _MANY else _NEAR
         self._prefetch = Prefetch(threaded=m > _MANY)
-        self._sides = self._both_sides()
+        self._sides = self._both(clusters.sides(self.screen_dtype), index)
         n = clusters.places.shape[1]
         self._few, self._most = min(_ROW // n, _FEW), np.sqrt(_ALL / n)
 
@@ -95,9 +96,9 @@ class QuickStore(ClusterStore):
         """Return copies of the clusters in slots."""
         return self._clusters.taken(slots)
 
-    def _both_sides(self) -> tuple[Sides, Sides]:
-        """Sides of all slots, and the same in panels."""
-        sides = self._clusters.sides(self.screen_dtype)
+    def _both(self, sides: Sides, slots: np.ndarray) -> tuple[Sides, Sides]:
+        """Sides of clusters in slots, and the same in panels."""
+        sides = tuple(side[slots] for side in sides)
         return sides, self._in_panels(sides)
 
     def _in_panels(self, sides: Sides) -> Sides:
@@ -164,7 +165,7 @@ class QuickStore(ClusterStore):
         leading = Pairs(rows[first], second, cost[real])
         ours = Pairs(*(np.append(*both) for both in zip(leading, more, strict=True)))
         left = len(first) + len(place)
-        return QuickSearch(rows, among, _least(ours, self.near), theirs, left)
+        return QuickSearch(rows, among, ours, theirs, left)
 
     def _within(
         self, first: np.ndarray, second: np.ndarray, limit: np.ndarray
@@ -185,7 +186,8 @@ class QuickStore(ClusterStore):
         if coarse == self.dtype or found.left <= self._many_left * count:
             return
         self.screen_dtype = self.dtype
-        self._sides = self._both_sides()
+        sides = self._clusters.sides(self.dtype)
+        self._sides = self._both(sides, np.arange(self.capacity))
         no_column = np.full(self.capacity, -np.inf)
         sharper = self._search(found.rows, found.among, 0, no_column)
         if sharper.left > found.left // 2:
@@ -222,8 +224,7 @@ class QuickStore(ClusterStore):
     def copied(self, slots: np.ndarray) -> tuple["QuickStore", np.ndarray]:
         other, index = copy.copy(self), _with_room(slots, self._clusters.wide)
         other._clusters = self._clusters.taken(index)
-        sides = tuple(side[index] for side in self._sides[0])
-        other._sides = sides, self._in_panels(sides)
+        other._sides = self._both(self._sides[0], index)
         other.used = len(slots)
         return other, np.arange(len(slots))
 
@@ -234,14 +235,3 @@ def _with_room(slots: np.ndarray, wide: int) -> np.ndarray:
     return slots[
         np.minimum(np.arange(-(-(3 * count // 2 + 1) // wide) * wide), count - 1)
     ]
-
-
-def _least(pairs: Pairs, count: int) -> Pairs:
-    """The pairs, of each first slot, that cost no more than the one so far down."""
-    order = np.lexsort((pairs.cost, pairs.first))
-    pairs = Pairs(*(values[order] for values in pairs))
-    start = np.flatnonzero(np.diff(pairs.first, prepend=-1))
-    last = np.append(start[1:], len(order)) - 1
-    most = pairs.cost[np.minimum(start + count - 1, last)]
-    near = pairs.cost <= np.repeat(most, last - start + 1)
-    return Pairs(*(values[near] for values in pairs))
