@@ -171,8 +171,7 @@ def test_bounds_of_blocks_are_not_above_costs(kind, name, weights):
     store = QuickStore(points(name, kind, weights))
     store.append(np.array([0]), np.array([1]))
     for dtype in (np.float32, np.float64):
-        store.screen_dtype = np.dtype(dtype)
-        store._sides = store._both_sides()
+        store._bound_in(np.dtype(dtype))
         rows = np.arange(min(store.used, store.block))
         among = np.arange(store.capacity) < store.used
         (block,) = store.screened([(rows, among)])

@@ -96,6 +96,11 @@ class QuickStore(ClusterStore):
         """Return copies of the clusters in slots."""
         return self._clusters.taken(slots)
 
+    def _bound_in(self, dtype: np.dtype) -> None:
+        """Have bounds in a precision from now on."""
+        self.screen_dtype = dtype
+        self._sides = self._both(self._clusters.sides(dtype), np.arange(self.capacity))
+
     def _both(self, sides: Sides, slots: np.ndarray) -> tuple[Sides, Sides]:
         """Sides of clusters in slots, and the same in panels."""
         sides = tuple(side[slots] for side in sides)
@@ -185,9 +190,7 @@ class QuickStore(ClusterStore):
         coarse, before = self.screen_dtype, self._sides
         if coarse == self.dtype or found.left <= self._many_left * count:
             return
-        self.screen_dtype = self.dtype
-        sides = self._clusters.sides(self.dtype)
-        self._sides = self._both(sides, np.arange(self.capacity))
+        self._bound_in(self.dtype)
         no_column = np.full(self.capacity, -np.inf)
         sharper = self._search(found.rows, found.among, 0, no_column)
         if sharper.left > found.left // 2:
