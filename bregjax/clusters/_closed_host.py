@@ -27,10 +27,6 @@ from bregjax.convex import (
 
 __all__ = ["ClosedHost"]
 
-# Pairs of points, times columns, up to which windows of diagonal Gaussians go by NumPy:
-# 1,024 × 32. There a first tree takes an eighth of the time, and another as long, as
-# where windows are compiled; at 2,000 × 32 a third, and 1.7 times as long.
-_MOST_DIAGONAL = 2**25
 # How near to 1 unions of binary rows may come: 1 − x has ten digits then.
 _FROM_ONE = 2.0**-20
 # Pairs that are looked at together: each size is traced anew.
@@ -111,12 +107,10 @@ class ClosedHost(HostModel):
     @override
     def has_quick(
         self,
-        num_points: int,
-        num_columns: int,
         statistics: Callable[[], tuple[PyTree, np.ndarray]],
     ) -> bool:
         if _is_diagonal(self.model):
-            return num_points**2 * num_columns <= _MOST_DIAGONAL
+            return True
         kind = _entropy(self.model)
         if kind is not BinaryEntropy:
             return kind is not None

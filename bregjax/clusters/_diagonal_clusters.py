@@ -15,11 +15,19 @@ from typing import ClassVar, Self
 import numpy as np
 from typing_extensions import override
 
+from bregjax.clusters._gaussian_state import GaussianState
+from bregjax.clusters._moments import Moments
 from bregjax.clusters._quick_clusters import QuickClusters, Sides
+from bregjax.clusters._screens import Screen
+from bregjax.clusters._screens.gaussian import DiagonalScreen
 
 __all__ = ["DiagonalClusters"]
 
 _EPS = np.finfo(float).eps
+# Pairs, times columns, up to which bounds by NumPy serve: 1,024 × 32. There a first
+# tree takes an eighth of the time, and another as long, as by compiled bounds; of 2,000
+# × 32 a third, and 1.7 times as long.
+_MOST_PAIRS = 2**25
 # Numbers of pairs that are worked on together: what a cache holds.
 _NUMBERS, _PIECE = 2**14, 2**15
 # Below, a series has more digits.
@@ -80,6 +88,16 @@ class DiagonalClusters(QuickClusters):
         logs, size = _described(variance)
         center = np.mean(mean, axis=0, keepdims=True)
         return cls(weight, mean, variance, logs, size, center, together)
+
+    @override
+    def is_quick(self, count: int) -> bool:
+        return count**2 * self.mean.shape[1] <= _MOST_PAIRS
+
+    @override
+    def compiled(self) -> tuple[GaussianState, Screen]:
+        moments = Moments(self.mean, self.variance, "diagonal")
+        state = GaussianState(self.weight, moments, self.logs)
+        return state, DiagonalScreen(self.center, np.ones_like(self.center))
 
     @property
     @override

@@ -88,22 +88,18 @@ class HostModel(abc.ABC):
 
     def has_quick(
         self,
-        num_points: int,
-        num_columns: int,
         statistics: Callable[[], tuple[PyTree, np.ndarray]],
     ) -> bool:
-        """Whether so many points are `quick`, and a tree of these is there sooner.
+        """Whether `quick` has clusters of points.
 
         Args:
-            num_points: How many.
-            num_columns: Their coordinates.
             statistics: Makes their statistics and weights, if these have a say.
         """
-        del num_points, num_columns, statistics
+        del statistics
         return False
 
     def quick(self, leaves: PyTree) -> QuickClusters | None:
-        """Clusters of points that have quick bounds and costs; None if none have.
+        """Clusters of points that have quick costs; None if none have.
 
         Args:
             leaves: States `[m]`.

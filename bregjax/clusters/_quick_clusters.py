@@ -1,10 +1,13 @@
-"""What windows by NumPy ask of clusters: costs of pairs, and lower bounds of many."""
+"""What windows ask of clusters by NumPy: costs of pairs, and lower bounds of many."""
 
 import abc
 import dataclasses
 from typing import ClassVar, Self
 
 import numpy as np
+
+from bregjax._typing import PyTree
+from bregjax.clusters._screens import Screen
 
 __all__ = ["QuickClusters", "Sides"]
 
@@ -32,6 +35,18 @@ class QuickClusters(abc.ABC):
     def wide(self) -> int:
         """Columns of a panel, of which `bounds` takes many side by side."""
         return 256
+
+    def is_quick(self, count: int) -> bool:
+        """Whether `bounds` serve so many clusters, or else compiled ones."""
+        del count
+        return True
+
+    def compiled(self) -> tuple[PyTree, Screen]:
+        """States as of a `ClusterModel`, and compiled bounds of their costs.
+
+        Where not all are quick.
+        """
+        raise NotImplementedError
 
     @property
     @abc.abstractmethod

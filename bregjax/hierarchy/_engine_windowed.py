@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from jax.sharding import Mesh
 
+from bregjax._evaluation import padded_size
 from bregjax._typing import PyTree
 from bregjax.clusters import ClusterModel, HostModel, Screen
+from bregjax.clusters._host_model import rows_of
 from bregjax.clusters._quick_clusters import QuickClusters
 from bregjax.hierarchy._equal_pairs import equal_pairs
 from bregjax.hierarchy._interrupted import Interrupted
@@ -96,8 +98,9 @@ def windowed(
 
     Pairs are screened by lower bounds; `merge_cost` decides among those that are left.
 
-    Of clusters with quick bounds all is done by NumPy, and nothing is compiled
-    (`QuickStore`). Single merges are made from the host there.
+    Where clusters have quick bounds all is done by NumPy, and nothing is compiled
+    (`QuickStore`). Single merges are made from the host there. Where these are quick
+    for a few clusters alone, programs bound the costs of more, and NumPy goes on.
 
     Time: about 2.5 m² bounds and O(m) costs. Where windows fail, that of "matrix" on
     top, over the clusters that are left, and at most about half as much for what was
@@ -120,7 +123,8 @@ def windowed(
         mesh: Devices to deal the clusters out to; the default one if None.
         screen: Lower bounds of costs; those of the model if None.
         host: Finds costs and unions, where they are solved for; the model if None.
-        quick: The leaves with quick bounds, by NumPy, if they have such.
+        quick: The leaves by NumPy, whose costs then take the place of the model's, if
+            they are quick.
 
     Returns:
         Children `[num_points − 1, 2]`, int32; merge costs by `merge_cost`,
@@ -129,11 +133,17 @@ def windowed(
     Raises:
         Interrupted: By Ctrl-C.
     """
-    if quick is not None:
+    if quick is not None and quick.is_quick(num_points):
         store: Store | QuickStore = QuickStore(quick)
     else:
-        bounds = kernels.screen(model, leaves) if screen is None else screen
-        store = Store(model, bounds, leaves, num_points, Placement(mesh), host)
+        if quick is not None:
+            leaves, screen = quick.compiled()
+            # Programs have few sizes.
+            filled = np.minimum(np.arange(padded_size(num_points)), num_points - 1)
+            leaves = rows_of(leaves, filled)
+        elif screen is None:
+            screen = kernels.screen(model, leaves)
+        store = Store(model, screen, leaves, num_points, Placement(mesh), host, quick)
     run = _Run(store, num_points, report, reducible=model.reducible)
     try:
         if labels is not None:
@@ -192,6 +202,7 @@ class _Run:
         while self._left > 1:
             if self._merge_few():
                 break
+            self._go_on_by_numpy()
             self._make_room()
             costly = pace.is_costly(self._left, clusters.searches)
             if costly and self._merge_cached():
@@ -325,6 +336,16 @@ class _Run:
         store = self.clusters.store
         if store.room < self._left // 2 + 1 or self._left < 0.85 * store.used:
             self._compact()
+
+    def _go_on_by_numpy(self) -> None:
+        """Leave a compiled store where NumPy bounds so few clusters as quickly."""
+        clusters, store = self.clusters, self.clusters.store
+        if isinstance(store, QuickStore) or store.quick is None:
+            return
+        if store.quick.is_quick(self._left):
+            quick = QuickStore(store.quick.taken(clusters.active))
+            kept, moved = clusters.go_on_in(quick)
+            self._node[moved] = self._node[kept]
 
     def _compact(self) -> tuple[np.ndarray, np.ndarray]:
         kept, moved = self.clusters.compact()

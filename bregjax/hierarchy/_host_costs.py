@@ -124,7 +124,7 @@ def _mutual_host(problem: Problem) -> HostModel | None:
 
 
 def _quick_host(problem: Problem, engine: str) -> HostModel | None:
-    """The cluster model by NumPy, where it has quick bounds; else None.
+    """The cluster model by NumPy, where it has quick costs; else None.
 
     Args:
         problem: In the precision of the work.
@@ -135,10 +135,7 @@ def _quick_host(problem: Problem, engine: str) -> HostModel | None:
     if host_of(problem) is not None or not works_in_double(problem):
         return None
     host = closed_host(problem.family.cluster_model())
-    m = problem.num_points
-    statistics = lambda: smoothed_statistics(problem)
-    quick = host.has_quick(m, problem.x.size // m, statistics)
-    return host if quick else None
+    return host if host.has_quick(lambda: smoothed_statistics(problem)) else None
 
 
 def rough_host(problem: Problem) -> HostModel | None:

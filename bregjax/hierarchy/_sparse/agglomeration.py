@@ -105,7 +105,7 @@ def _pays(problem: Problem) -> bool:
         if m <= BY_HAND or d > min(_COLUMNS_AN_ENTRY * entries, _WIDE):
             return True
         statistics = lambda: smoothed_statistics(problem)
-        return not closed_host(model).has_quick(m, d, statistics)
+        return not closed_host(model).has_quick(statistics)
     return bool(d > _PRODUCTS_AN_ENTRY * entries + _PRODUCTS_A_MERGE / m)
 
 

@@ -74,4 +74,8 @@ def merge_singly(
     clusters.searches += count + int(made.rescans)
     clusters.rescans += int(made.rescans)
     first, second, cost = (np.asarray(values)[:count] for values in made[:3])
+    # One at a time: a union may be a part of a later one.
+    for k in range(count):
+        one = slice(k, k + 1)
+        store.keep_up(first[one], second[one], union[one])
     return first, second, union, cost

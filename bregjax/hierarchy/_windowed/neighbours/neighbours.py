@@ -190,19 +190,26 @@ class Neighbours:
     def compact(self) -> tuple[np.ndarray, np.ndarray]:
         """Move living clusters to the first slots; return their old and new slots."""
         kept = self.active
-        moved = self.store.compact(kept)
-        size = self.store.capacity
+        return kept, self._moved(kept, self.store.compact(kept))
+
+    def go_on_in(self, store: QuickStore) -> tuple[np.ndarray, np.ndarray]:
+        """Take living clusters over into a store of these; return slots as `compact`."""
+        kept, self.store = self.active, store
+        return kept, self._moved(kept, np.arange(len(kept)))
+
+    def _moved(self, kept: np.ndarray, moved: np.ndarray) -> np.ndarray:
+        size, depth = self.store.capacity, self.store.near
         place = np.zeros(len(self.alive), np.int64)
         place[kept] = moved
-        key, near = np.zeros(size, np.uint32), Nearest.unknown(size, self.store.near)
+        key, near = np.zeros(size, np.uint32), Nearest.unknown(size, depth)
         key[moved] = self.key[kept]
-        near.bound[:, moved] = self.near.bound[:, kept]
-        near.exact[:, moved] = self.near.exact[:, kept]
-        near.slot[:, moved] = place[self.near.slot[:, kept]]
+        near.bound[:, moved] = self.near.bound[:depth, kept]
+        near.exact[:, moved] = self.near.exact[:depth, kept]
+        near.slot[:, moved] = place[self.near.slot[:depth, kept]]
         self.key, self.near = key, near
         self.alive = np.zeros(size, bool)
         self.alive[moved] = True
-        return kept, moved
+        return moved
 
     def pairs_within(
         self,

@@ -1,5 +1,6 @@
 """The store: states of clusters in slots, and what can be computed about them."""
 
+import copy
 from collections.abc import Callable, Iterable, Iterator
 
 import jax
@@ -10,6 +11,7 @@ from typing_extensions import override
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import ClusterModel, HostModel, Screen
 from bregjax.clusters._host_model import rows_of
+from bregjax.clusters._quick_clusters import QuickClusters
 from bregjax.hierarchy._windowed.store import kernels
 from bregjax.hierarchy._windowed.store.base import ClusterStore, Part
 from bregjax.hierarchy._windowed.store.block import Block
@@ -47,6 +49,7 @@ class Store(ClusterStore):
     Attributes:
         model: The cluster model.
         host: What finds costs and unions, where they are solved for.
+        quick: The same clusters by NumPy, which has their costs, on a CPU.
         screen: Lower bounds of costs.
         states: Arrays by slot.
         features: Arrays by slot, what bounds need of clusters.
@@ -63,6 +66,7 @@ class Store(ClusterStore):
         count: int,
         placement: Placement | None = None,
         host: HostModel | None = None,
+        quick: QuickClusters | None = None,
     ) -> None:
         """Fill the first slots with `count` of `states` and leave half as many free.
 
@@ -84,6 +88,8 @@ class Store(ClusterStore):
         unit = max(self.shapes.columns, _UNIT) * self.placement.num_devices
         slots = np.arange(-(-(size + size // 2 + 1) // unit) * unit)
         index = self.placement.dealt(np.minimum(slots, size - 1))
+        some = np.minimum(slots, count - 1)
+        self.quick = None if quick is None else quick.taken(some)
         pair = jnp.zeros(1, jnp.int32), jnp.zeros(1, jnp.int32)
         if host is None:
             self.states = self.placement.put(states, index)
@@ -201,6 +207,8 @@ class Store(ClusterStore):
         return self._costs(first, second)
 
     def _costs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        if self.quick is not None:
+            return self.quick.sure_costs(first, second)
         if self.host is None:
             return self._map(self._costs_of, first, second, self.shapes.pairs)
         low, high = np.minimum(first, second), np.maximum(first, second)
@@ -229,7 +237,14 @@ class Store(ClusterStore):
                 self.screen_dtype,
             )
         self.used += len(low)
-        return np.arange(start, self.used)
+        slots = np.arange(start, self.used)
+        self.keep_up(low, high, slots)
+        return slots
+
+    def keep_up(self, first: np.ndarray, second: np.ndarray, slots: np.ndarray) -> None:
+        """Let the clusters by NumPy have the unions of pairs, too."""
+        if self.quick is not None:
+            self.quick.put(slots, self.quick.united(first, second))
 
     def _append_on_host(
         self, host: HostModel, a: np.ndarray, b: np.ndarray, slots: np.ndarray
@@ -246,14 +261,18 @@ class Store(ClusterStore):
 
     @override
     def compact(self, slots: np.ndarray) -> np.ndarray:
-        self.states, self.features, self.used, moved = self._selected(slots)
+        other, moved = self.copied(slots)
+        vars(self).update(vars(other))
         return moved
 
     @override
     def copied(self, slots: np.ndarray) -> tuple["Store", np.ndarray]:
-        other = object.__new__(Store)
-        vars(other).update(vars(self))
+        other = copy.copy(self)
         other.states, other.features, other.used, moved = self._selected(slots)
+        if self.quick is not None:
+            index = np.zeros(self.capacity, np.int64)
+            index[moved] = slots
+            other.quick = self.quick.taken(index)
         return other, moved
 
     def _selected(self, slots: np.ndarray) -> tuple[PyTree, PyTree, int, np.ndarray]:
