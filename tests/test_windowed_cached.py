@@ -9,6 +9,8 @@ from hostile_cases import leaves_of
 
 from bregjax import Problem
 from bregjax.clusters import Moments, VarianceModel
+from bregjax.clusters._host_clusters import HostClusters
+from bregjax.families import Beta
 from bregjax.hierarchy import _host_costs, agglomerate, certify
 from bregjax.hierarchy._engine_windowed import windowed
 from bregjax.hierarchy._searches import drowned
@@ -112,7 +114,7 @@ def test_neither_several_devices_nor_solved_costs_are_handed_over(rng, x64):
     )
     store = store_of(model, leaves, M)
     assert cached.serves(store, slots, 1.0)
-    store.host = object()  # pyright: ignore[reportAttributeAccessIssue]
+    store.by_numpy = HostClusters(Beta(dim=2).cluster_model().host(), None)
     assert not cached.serves(store, slots, 1.0)
 
 

@@ -1,15 +1,16 @@
 """Windows by NumPy: bounds, costs, and the trees they lead to."""
 
 import itertools
-from typing import Any
+from typing import Any, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from many_digits import mp
 
 import bregjax as bj
-from bregjax.clusters import _entropic_clusters
+from bregjax.clusters import _diagonal_clusters, _entropic_clusters
 from bregjax.clusters._diagonal_clusters import DiagonalClusters
 from bregjax.clusters._entropic_clusters import EntropicClusters
 from bregjax.clusters._quick_clusters import QuickClusters
@@ -299,6 +300,42 @@ def test_trees_are_greedys(name, weights):
     assert certificate.relative < 1e-12
     costs = np.asarray(tree.merge_costs)
     np.testing.assert_allclose(costs, bj.replay(problem, tree), rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", RATIOS)
+@pytest.mark.parametrize("name", ["counts", "near-equal", "a large column"])
+def test_compiled_bounds_are_not_above_costs(name, kind, dtype, x64):
+    clusters = points(name, kind, "small numbers")
+    m = len(clusters.weight)
+    screen = clusters.screen()
+    features = screen.features(jax.tree.map(jnp.asarray, clusters.states), dtype)
+    low = np.asarray(jax.jit(lambda s, f: s.against(f)(f))(screen, features))
+    first, second = np.tril_indices(m, -1)
+    cost = clusters.sure_costs(first, second)
+    bound = low[first, second]
+    assert not np.any(bound > cost * (1 + 1e-9))
+    if name == "counts" and kind != "narrow":
+        some = cost > 0
+        assert np.median(bound[some] / cost[some]) > 0.999
+        assert cast(Any, screen).in_range == (kind == "diagonal")
+
+
+@pytest.mark.parametrize("bandwidth", [1.0, 1e-2, 1e-5])
+def test_compiled_bounds_lead_to_the_same_tree(bandwidth, monkeypatch):
+    """Narrow bandwidths invert, so that all fallbacks are taken."""
+    x = made.normal(size=(300, 4)) * np.array([1, 10, 0.1, 1])
+    problem = bj.Problem(
+        x, family="diagonal_gaussian", smoothing=bj.blur(bandwidth * x.std(axis=0))
+    )
+    whole = bj.agglomerate(problem)
+    for most in (0, 150**2 * 4):
+        monkeypatch.setattr(_diagonal_clusters, "_MOST_PAIRS", most)
+        tree, info = bj.agglomerate(problem, return_info=True)
+        assert info.engine == "windowed"
+        assert np.array_equal(tree.children, whole.children)
+        np.testing.assert_allclose(tree.merge_costs, whole.merge_costs)
+        assert bj.certify(problem, tree).relative < 1e-12
 
 
 @pytest.mark.parametrize("family", ["poisson", "diagonal_gaussian"])

@@ -93,11 +93,16 @@ class DiagonalClusters(QuickClusters):
     def is_quick(self, count: int) -> bool:
         return count**2 * self.mean.shape[1] <= _MOST_PAIRS
 
+    @property
     @override
-    def compiled(self) -> tuple[GaussianState, Screen]:
+    def states(self) -> GaussianState:
         moments = Moments(self.mean, self.variance, "diagonal")
-        state = GaussianState(self.weight, moments, self.logs)
-        return state, DiagonalScreen(self.center, np.ones_like(self.center))
+        return GaussianState(self.weight, moments, self.logs)
+
+    @override
+    def screen(self) -> Screen:
+        in_range = self.together == _TOGETHER
+        return DiagonalScreen(self.center, np.ones_like(self.center), in_range)
 
     @property
     @override

@@ -41,11 +41,13 @@ class QuickClusters(abc.ABC):
         del count
         return True
 
-    def compiled(self) -> tuple[PyTree, Screen]:
-        """States as of a `ClusterModel`, and compiled bounds of their costs.
+    @property
+    def states(self) -> PyTree:
+        """States as of a `ClusterModel`, for compiled bounds."""
+        raise NotImplementedError
 
-        Where not all are quick.
-        """
+    def screen(self) -> Screen:
+        """Compiled bounds of costs."""
         raise NotImplementedError
 
     @property

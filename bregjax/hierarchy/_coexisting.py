@@ -13,6 +13,7 @@ from bregjax._programs import program
 from bregjax._sparse_rows import SparseRows
 from bregjax._typing import PyTree
 from bregjax.clusters import ClusterModel, HostModel, Screen
+from bregjax.clusters._host_clusters import HostClusters
 from bregjax.clusters._host_model import rows_of
 from bregjax.hierarchy._host_costs import (
     host_leaves,
@@ -200,7 +201,8 @@ def _screened_pairs(
         index = np.full(size + chunk, there[-1], np.int32)
         index[: len(there)] = there
         states = _taken(nodes, index) if host is None else rows_of(nodes, index)
-        store = Store(model, screen, states, len(there), host=host)
+        by_numpy = None if host is None else HostClusters(host, states)
+        store = Store(model, screen, states, len(there), by_numpy=by_numpy)
         if exact:
             each = max(_PAIRS // len(there), 1)
             for u, v, limit in _all_pairs(lives, first, there, each, -np.inf):

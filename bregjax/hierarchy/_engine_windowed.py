@@ -12,6 +12,7 @@ from jax.sharding import Mesh
 from bregjax._evaluation import padded_size
 from bregjax._typing import PyTree
 from bregjax.clusters import ClusterModel, HostModel, Screen
+from bregjax.clusters._host_clusters import HostClusters
 from bregjax.clusters._host_model import rows_of
 from bregjax.clusters._quick_clusters import QuickClusters
 from bregjax.hierarchy._equal_pairs import equal_pairs
@@ -136,14 +137,15 @@ def windowed(
     if quick is not None and quick.is_quick(num_points):
         store: Store | QuickStore = QuickStore(quick)
     else:
+        by_numpy = quick or (host and HostClusters(host, leaves))
         if quick is not None:
-            leaves, screen = quick.compiled()
             # Programs have few sizes.
             filled = np.minimum(np.arange(padded_size(num_points)), num_points - 1)
-            leaves = rows_of(leaves, filled)
+            leaves, screen = rows_of(quick.states, filled), quick.screen()
         elif screen is None:
             screen = kernels.screen(model, leaves)
-        store = Store(model, screen, leaves, num_points, Placement(mesh), host, quick)
+        place = Placement(mesh)
+        store = Store(model, screen, leaves, num_points, place, by_numpy)
     run = _Run(store, num_points, report, reducible=model.reducible)
     try:
         if labels is not None:
@@ -340,11 +342,12 @@ class _Run:
     def _go_on_by_numpy(self) -> None:
         """Leave a compiled store where NumPy bounds so few clusters as quickly."""
         clusters, store = self.clusters, self.clusters.store
-        if isinstance(store, QuickStore) or store.quick is None:
+        if isinstance(store, QuickStore):
             return
-        if store.quick.is_quick(self._left):
-            quick = QuickStore(store.quick.taken(clusters.active))
-            kept, moved = clusters.go_on_in(quick)
+        found = store.by_numpy
+        if isinstance(found, QuickClusters) and found.is_quick(self._left):
+            rest = QuickStore(found.taken(clusters.active))
+            kept, moved = clusters.go_on_in(rest)
             self._node[moved] = self._node[kept]
 
     def _compact(self) -> tuple[np.ndarray, np.ndarray]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
@@ -38,10 +39,13 @@ class DiagonalScreen(Screen):
     Attributes:
         center: Subtracted from means, `[1, n]`.
         unit: u², `[1, n]`.
+        in_range: Whether all products of eight variances are known to be in range, in
+            float32 too.
     """
 
     center: Array
     unit: Array
+    in_range: bool = jax.tree.static(default=False)
 
     @classmethod
     def of(cls, leaves: GaussianState) -> "DiagonalScreen":
@@ -85,8 +89,10 @@ class DiagonalScreen(Screen):
                 inner = p * v_a[k][:, None] + q * v_b[k][None]
                 return inner + spread * (delta * delta)
 
-            logs = log_of_product(variance, len(v_a), p) - (error_a + error_b)
-            return 0.5 * less_rounding(total, logs, w_a, log_a, w_b, log_b, len(v_a))
+            n = len(v_a)
+            logs = log_of_product(variance, n, p, fits=self.in_range)
+            logs = logs - (error_a + error_b)
+            return 0.5 * less_rounding(total, logs, w_a, log_a, w_b, log_b, n)
 
         return bound
 

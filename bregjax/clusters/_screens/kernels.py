@@ -79,7 +79,9 @@ def _added(terms: list[Array]) -> Array:
     return functools.reduce(operator.add, terms)
 
 
-def log_of_product(term: Callable[[Array], Array], count: int, like: Array) -> Array:
+def log_of_product(
+    term: Callable[[Array], Array], count: int, like: Array, *, fits: bool = False
+) -> Array:
     """Σ_k log term(k), with one logarithm for eight factors; NaN on overflow.
 
     Products stay in range for factors from 1e-38 to 1e38 in float64, 1e-19 to 1e19 in
@@ -91,10 +93,13 @@ def log_of_product(term: Callable[[Array], Array], count: int, like: Array) -> A
         term: Maps a number k to factors of the shape of `like`.
         count: How many terms.
         like: An array of the shape and precision of the result.
+        fits: Whether products of eight factors, and fewer, are known to be in range.
     """
     info = jnp.finfo(like.dtype)
 
     def together(factors: list[Array]) -> Array:
+        if fits:
+            return log(functools.reduce(operator.mul, factors))
         width = _IN_RANGE[like.dtype.name]
         parts = [factors[k : k + width] for k in range(0, len(factors), width)]
         products = [functools.reduce(operator.mul, part) for part in parts]

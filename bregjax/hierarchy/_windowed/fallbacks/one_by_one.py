@@ -5,6 +5,7 @@ from typing import TypeGuard
 import jax.numpy as jnp
 import numpy as np
 
+from bregjax.clusters._host_clusters import HostClusters
 from bregjax.hierarchy._windowed.fallbacks.program import Known, run
 from bregjax.hierarchy._windowed.neighbours.nearest import Nearest
 from bregjax.hierarchy._windowed.neighbours.neighbours import Neighbours
@@ -24,7 +25,8 @@ def serves(store: ClusterStore) -> TypeGuard[Store]:
     """
     if not isinstance(store, Store):
         return False
-    alone = store.placement.mesh is None and store.host is None
+    solves = isinstance(store.by_numpy, HostClusters)
+    alone = store.placement.mesh is None and not solves
     return alone and not store.screen.factorises
 
 
@@ -53,7 +55,7 @@ def merge_singly(
     )
     # More digits would have to have the program compiled again.
     store.keep_precision()
-    store.states, store.features, known, made = run(
+    states, store.features, known, made = run(
         store.model,
         store.screen,
         store.states,
@@ -63,8 +65,8 @@ def merge_singly(
         store.screen_dtype,
         MOST,
     )
-    union = np.arange(store.used, store.used + count)
-    store.used += count
+    first, second, cost = (np.asarray(values)[:count] for values in made[:3])
+    union = store.made_elsewhere(states, first, second)
     clusters.alive, clusters.key = np.array(known.alive), np.array(known.key)
     clusters.near = Nearest(
         np.array(known.bound, near.bound.dtype),
@@ -73,9 +75,4 @@ def merge_singly(
     )
     clusters.searches += count + int(made.rescans)
     clusters.rescans += int(made.rescans)
-    first, second, cost = (np.asarray(values)[:count] for values in made[:3])
-    # One at a time: a union may be a part of a later one.
-    for k in range(count):
-        one = slice(k, k + 1)
-        store.keep_up(first[one], second[one], union[one])
     return first, second, union, cost

@@ -193,7 +193,7 @@ class Neighbours:
         return kept, self._moved(kept, self.store.compact(kept))
 
     def go_on_in(self, store: QuickStore) -> tuple[np.ndarray, np.ndarray]:
-        """Take living clusters over into a store of these; return slots as `compact`."""
+        """Go on in a store of the living clusters; return slots as `compact`."""
         kept, self.store = self.active, store
         return kept, self._moved(kept, np.arange(len(kept)))
 

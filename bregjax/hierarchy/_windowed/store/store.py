@@ -9,7 +9,8 @@ import numpy as np
 from typing_extensions import override
 
 from bregjax._typing import Array, PyTree
-from bregjax.clusters import ClusterModel, HostModel, Screen
+from bregjax.clusters import ClusterModel, Screen
+from bregjax.clusters._host_clusters import HostClusters
 from bregjax.clusters._host_model import rows_of
 from bregjax.clusters._quick_clusters import QuickClusters
 from bregjax.hierarchy._windowed.store import kernels
@@ -48,10 +49,8 @@ class Store(ClusterStore):
 
     Attributes:
         model: The cluster model.
-        host: What finds costs and unions, where they are solved for.
-        quick: The same clusters by NumPy, which has their costs, on a CPU.
         screen: Lower bounds of costs.
-        states: Arrays by slot.
+        by_numpy: Clusters by NumPy, where programs only bound their costs; else None.
         features: Arrays by slot, what bounds need of clusters.
         size: Number of states that the store was made for.
         shapes: Sizes of blocks.
@@ -65,15 +64,20 @@ class Store(ClusterStore):
         states: PyTree,
         count: int,
         placement: Placement | None = None,
-        host: HostModel | None = None,
-        quick: QuickClusters | None = None,
+        by_numpy: HostClusters | QuickClusters | None = None,
     ) -> None:
         """Fill the first slots with `count` of `states` and leave half as many free.
 
-        With a `host`, states are NumPy arrays.
+        Args:
+            model: The cluster model.
+            screen: Lower bounds of costs.
+            states: Arrays `[size, ...]`.
+            count: How many there are, where the rest is padding.
+            placement: On which device each slot lies.
+            by_numpy: The same clusters, `[count]` or more, whose costs and unions then
+                take the place of the model's.
         """
         self.model = model
-        self.host = host
         self.screen = screen
         self.shapes = Shapes.of(model, screen, states)
         self.used = count
@@ -87,15 +91,14 @@ class Store(ClusterStore):
         self.size = size = _size(states)
         unit = max(self.shapes.columns, _UNIT) * self.placement.num_devices
         slots = np.arange(-(-(size + size // 2 + 1) // unit) * unit)
-        index = self.placement.dealt(np.minimum(slots, size - 1))
         some = np.minimum(slots, count - 1)
-        self.quick = None if quick is None else quick.taken(some)
+        self.by_numpy = None if by_numpy is None else by_numpy.taken(some)
         pair = jnp.zeros(1, jnp.int32), jnp.zeros(1, jnp.int32)
-        if host is None:
-            self.states = self.placement.put(states, index)
+        if by_numpy is None:
+            some = self.placement.dealt(np.minimum(slots, size - 1))
+            self._states = self.placement.put(states, some)
             self.dtype = jax.eval_shape(self._costs_of, *pair).dtype
         else:
-            self.states = rows_of(states, np.asarray(index))
             self.dtype = jnp.zeros(()).dtype
         self.features = self._features(self.screen_dtype)
         self.has_closer = jax.eval_shape(self._bounds_of, *pair) is not None
@@ -103,7 +106,15 @@ class Store(ClusterStore):
     @property
     @override
     def capacity(self) -> int:
-        return _size(self.states)
+        return _size(self.features)
+
+    @property
+    def states(self) -> PyTree:
+        """States by slot, as programs take them."""
+        if self.by_numpy is None:
+            return self._states
+        # Copies, which no later union changes.
+        return jax.tree.map(jnp.array, self.by_numpy.states)
 
     @property
     @override
@@ -207,57 +218,68 @@ class Store(ClusterStore):
         return self._costs(first, second)
 
     def _costs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        if self.quick is not None:
-            return self.quick.sure_costs(first, second)
-        if self.host is None:
-            return self._map(self._costs_of, first, second, self.shapes.pairs)
-        low, high = np.minimum(first, second), np.maximum(first, second)
-        parts = rows_of(self.states, low), rows_of(self.states, high)
-        costs = self.host.search_costs(*parts)[0]
-        return np.where(np.isfinite(costs), costs, np.finfo(self.dtype).max)
+        if self.by_numpy is not None:
+            return self.by_numpy.sure_costs(first, second)
+        return self._map(self._costs_of, first, second, self.shapes.pairs)
 
     @override
     def append(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         low, high = np.minimum(first, second), np.maximum(first, second)
-        start = self.used
+        new = np.arange(self.used, self.used + len(low))
+        unions = self._unions_by_numpy(low, high, new)
         for part, a, b in self._batches(low, high, self.shapes.pairs):
-            slots = _padded(np.arange(start + part.start, start + part.stop), len(a))
-            if self.host is not None:
-                self._append_on_host(self.host, a, b, slots)
+            slots = _padded(new[part], len(a))
+            place, dtype = self.placement, self.screen_dtype
+            if unions is not None:
+                index = _padded(np.arange(part.start, part.stop), len(a))
+                self.features = kernels.write_features(
+                    self.screen,
+                    self.features,
+                    rows_of(unions, index),
+                    slots,
+                    place,
+                    dtype,
+                )
                 continue
-            self.states, self.features = kernels.append(
+            self._states, self.features = kernels.append(
                 self.model,
                 self.screen,
-                self.states,
+                self._states,
                 self.features,
                 a,
                 b,
                 slots,
-                self.placement,
-                self.screen_dtype,
+                place,
+                dtype,
             )
         self.used += len(low)
-        slots = np.arange(start, self.used)
-        self.keep_up(low, high, slots)
-        return slots
+        return new
 
-    def keep_up(self, first: np.ndarray, second: np.ndarray, slots: np.ndarray) -> None:
-        """Let the clusters by NumPy have the unions of pairs, too."""
-        if self.quick is not None:
-            self.quick.put(slots, self.quick.united(first, second))
+    def _unions_by_numpy(
+        self, first: np.ndarray, second: np.ndarray, slots: np.ndarray
+    ) -> PyTree | None:
+        """Put unions of pairs into slots, by NumPy; return their states."""
+        clusters = self.by_numpy
+        if clusters is None:
+            return None
+        unions = clusters.united(first, second)
+        clusters.put(slots, unions)
+        return unions.states
 
-    def _append_on_host(
-        self, host: HostModel, a: np.ndarray, b: np.ndarray, slots: np.ndarray
-    ) -> None:
-        _, unions = host.search_costs(rows_of(self.states, a), rows_of(self.states, b))
-
-        def put(all_: np.ndarray, new: np.ndarray) -> None:
-            all_[slots] = new
-
-        jax.tree.map(put, self.states, unions)
-        self.features = kernels.write_features(
-            self.screen, self.features, unions, slots, self.placement, self.screen_dtype
-        )
+    def made_elsewhere(
+        self, states: PyTree, first: np.ndarray, second: np.ndarray
+    ) -> np.ndarray:
+        """Take over states and features with unions of pairs in the next slots."""
+        new = np.arange(self.used, self.used + len(first))
+        self.used += len(first)
+        if self.by_numpy is None:
+            self._states = states
+            return new
+        # One at a time: a union may be a part of a later one.
+        for k in range(len(first)):
+            one = slice(k, k + 1)
+            self._unions_by_numpy(first[one], second[one], new[one])
+        return new
 
     @override
     def compact(self, slots: np.ndarray) -> np.ndarray:
@@ -267,34 +289,27 @@ class Store(ClusterStore):
 
     @override
     def copied(self, slots: np.ndarray) -> tuple["Store", np.ndarray]:
-        other = copy.copy(self)
-        other.states, other.features, other.used, moved = self._selected(slots)
-        if self.quick is not None:
-            index = np.zeros(self.capacity, np.int64)
-            index[moved] = slots
-            other.quick = self.quick.taken(index)
-        return other, moved
-
-    def _selected(self, slots: np.ndarray) -> tuple[PyTree, PyTree, int, np.ndarray]:
         p = self.placement.num_devices
         moved, counts = self.placement.packed(slots)
         index = np.zeros(self.capacity, np.int32)
         index[moved] = slots // p
         dealt = self.placement.dealt(index)
-        used = p * int(np.max(counts))
-        if self.host is not None:
-            features = kernels.regathered(self.features, dealt, self.placement)
-            return rows_of(self.states, index), features, used, moved
-        states, features = kernels.regathered(
-            (self.states, self.features), dealt, self.placement
+        other = copy.copy(self)
+        other.used = p * int(np.max(counts))
+        if self.by_numpy is not None:
+            other.by_numpy = self.by_numpy.taken(index)
+            other.features = kernels.regathered(self.features, dealt, self.placement)
+            return other, moved
+        other._states, other.features = kernels.regathered(
+            (self._states, self.features), dealt, self.placement
         )
-        return states, features, used, moved
+        return other, moved
 
     def _features(self, dtype: np.dtype) -> PyTree:
         return kernels.features(self.screen, self.states, self.placement, dtype)
 
     def _costs_of(self, first: Array, second: Array) -> Array:
-        return kernels.costs(self.model, self.states, first, second, self.placement)
+        return kernels.costs(self.model, self._states, first, second, self.placement)
 
     def _bounds_of(self, first: Array, second: Array) -> Array | None:
         features = self.features
