@@ -49,6 +49,7 @@ def stopped(monkeypatch):
     return run
 
 
+@pytest.mark.usefixtures("windows_of_few")
 @pytest.mark.parametrize(("x", "family", "engine"), ENGINES)
 def test_what_is_left_goes_on_to_the_same_tree(stopped, x, family, engine):
     problem = bj.Problem(x, family=family)

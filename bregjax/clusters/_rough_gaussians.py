@@ -38,13 +38,13 @@ _MOST, _SHARE = 20, 0.4
 # Where whitening loses nearly all digits, or squares nearly overflow, nothing is rough.
 _WORST, _LARGEST = 1e12, 1e280
 # Pairs of points that are bounded together: what a cache holds.
-_BLOCK = 2**16
+_BLOCK = 2**17
 # Unions of no more points than these are treated apart where there are enough pairs.
 _SIZES, _ENOUGH = (2, 4, 6, 8, 12, 16), 64
 # In so many columns LAPACK finds eigenvalues without blocks, which it would split over
 # threads; else those of few points are found by their products if they are no more than
 # so many, and axes of those that are not less than so many.
-_PLAIN, _WIDE, _FLAT = 32, 100.0, 0.01
+_PLAIN, _WIDE, _FLAT = 8, 100.0, 0.01
 # Unions at a time, at most.
 _ROOM = 256
 # What slots have.

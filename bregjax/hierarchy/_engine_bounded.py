@@ -32,8 +32,8 @@ from bregjax.hierarchy._interrupted import Interrupted, Report
 
 __all__ = ["BoundedInfo", "bounded"]
 
-# Slots are left out once less than half are in use, and more than so many.
-_HALF, _FEW = 0.5, 32
+# Slots are left out once less than this share is in use, and more than so many.
+_SHARE, _FEW = 0.65, 32
 
 
 def bounded(
@@ -90,7 +90,7 @@ def bounded(
                 if pair is None:
                     break
                 run.merge(*pair)
-            if _FEW < run.left < _HALF * run.num_slots:
+            if _FEW < run.left < _SHARE * run.num_slots:
                 run.compact()
     except KeyboardInterrupt as stop:
         raise Interrupted(run.children[: m - run.left], m) from stop

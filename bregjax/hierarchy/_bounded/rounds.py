@@ -41,15 +41,15 @@ __all__ = ["Rounds"]
 
 # Rows that are looked at in the first round, and in any; and how many times those of
 # the last that would have been enough.
-_FIRST, _FEWEST, _MORE = 256, 8, 1.5
+_FIRST, _FEWEST, _MORE = 256, 8, 1.2
 # Merges one at a time after a round without any, at most.
 _PATIENCE = 64
 # Least entries of a row that are raised together.
-_LEAST = 8
+_LEAST = 16
 # Bounds that are found together, and that are looked through: what caches hold.
 _BLOCK, _ENTRIES = 2**16, 2**19
 # Bounds up to so many times the cost of a merge are worth some work.
-_FAR = 3.0
+_FAR = 2.0
 
 
 class Rounds:
@@ -121,7 +121,7 @@ class Rounds:
         while limit < pairs.least.min():
             place = min(self._rows, np.count_nonzero(there)) - 1
             limit = min(float(np.partition(pairs.least, place)[place]), LOST)
-            self._settle(there, limit)
+            self._settle(there, np.zeros(0, int), limit)
         noted = (pairs.least, pairs.nearest, pairs.sure)
         before = tuple(array.copy() for array in noted)
         parts: list[np.ndarray] = []
@@ -135,7 +135,7 @@ class Rounds:
             parts.append(np.stack([row, nearest]))
             there[row] = there[nearest] = False
             pairs.forget(row, nearest)
-            self._settle(there, limit)
+            self._settle(there, np.concatenate(parts, axis=1).ravel(), limit)
         if not parts:
             return None
         low, high = np.concatenate(parts, axis=1)
@@ -143,10 +143,15 @@ class Rounds:
         rest = float(np.min(pairs.least, where=there, initial=np.inf))
         return low[order], high[order], rest, before
 
-    def _settle(self, there: np.ndarray, limit: float) -> None:
-        """Raise bounds until the least of each row that is there is none, or beyond."""
-        pairs = self.pairs
-        gone, step = np.flatnonzero(~there), max(_ENTRIES // len(pairs), 1)
+    def _settle(self, there: np.ndarray, gone: np.ndarray, limit: float) -> None:
+        """Raise bounds until the least of each row that is there is none, or beyond.
+
+        Args:
+            there: Which rows.
+            gone: The slots that these leave out.
+            limit: Up to where.
+        """
+        pairs, step = self.pairs, max(_ENTRIES // len(self.pairs), 1)
         while True:
             unsure = there & ~pairs.sure & (pairs.least <= limit)
             rows = np.flatnonzero(unsure)
