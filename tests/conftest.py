@@ -80,6 +80,10 @@ def rng():
 @pytest.fixture
 def windows_of_few(monkeypatch):
     """Windows by NumPy go on where otherwise a matrix takes over."""
-    from bregjax.hierarchy._windowed.store import quick_store  # noqa: PLC0415
+    from bregjax.clusters import (  # noqa: PLC0415
+        _diagonal_clusters,
+        _entropic_clusters,
+    )
 
-    monkeypatch.setattr(quick_store, "_FEW", 0)
+    for module in (_diagonal_clusters, _entropic_clusters):
+        monkeypatch.setattr(module, "_FEW", 0)

@@ -331,6 +331,7 @@ def test_compiled_bounds_lead_to_the_same_tree(bandwidth, monkeypatch):
     whole = bj.agglomerate(problem)
     for most in (0, 150**2 * 4):
         monkeypatch.setattr(_diagonal_clusters, "_MOST_PAIRS", most)
+        monkeypatch.setattr(_diagonal_clusters, "_FEW_ROWS", 0)
         tree, info = bj.agglomerate(problem, return_info=True)
         assert info.engine == "windowed"
         assert np.array_equal(tree.children, whole.children)
@@ -347,8 +348,9 @@ def test_a_matrix_leads_to_the_same_tree(name, weights, family, monkeypatch):
     problem = bj.Problem(
         x, family=family, smoothing=smoothing, weights=WEIGHTS[weights](len(x))
     )
-    monkeypatch.setattr(quick_store, "_FEW", 10**9)
-    monkeypatch.setattr(quick_store, "_ROW", 10**9)
+    monkeypatch.setattr(_diagonal_clusters, "_FEW", 10**9)
+    monkeypatch.setattr(_entropic_clusters, "_FEW", 10**9)
+    monkeypatch.setattr(_entropic_clusters, "_ROW", 10**9)
     tree, info = bj.agglomerate(problem, engine="windowed", return_info=True)
     by_windows = info.windowed
     assert by_windows.windows == by_windows.searches == 0

@@ -24,10 +24,12 @@ from bregjax.clusters._screens.gaussian import DiagonalScreen
 __all__ = ["DiagonalClusters"]
 
 _EPS = np.finfo(float).eps
-# Pairs, times columns, up to which bounds by NumPy serve: 1,024 × 32. There a first
-# tree takes an eighth of the time, and another as long, as by compiled bounds; of 2,000
-# × 32 a third, and 1.7 times as long.
-_MOST_PAIRS = 2**25
+# Pairs, times columns, up to which bounds by NumPy serve, 1,448 × 32, or rows: a first
+# tree takes a fifth to a third of the time, and another 1.3 to 1.6 times as long, as by
+# compiled bounds. Of 2,000 × 32 it is a half, and twice as long.
+_MOST_PAIRS, _FEW_ROWS = 2**26, 512
+# Clusters that merge in less time over a matrix: bounds take as long as costs.
+_FEW = 192
 # Numbers of pairs that are worked on together: what a cache holds.
 _NUMBERS, _PIECE = 2**14, 2**15
 # Below, a series has more digits.
@@ -89,9 +91,15 @@ class DiagonalClusters(QuickClusters):
         center = np.mean(mean, axis=0, keepdims=True)
         return cls(weight, mean, variance, logs, size, center, together)
 
+    @property
+    @override
+    def few(self) -> int:
+        return _FEW
+
     @override
     def is_quick(self, count: int) -> bool:
-        return count**2 * self.mean.shape[1] <= _MOST_PAIRS
+        pairs = count**2 * self.mean.shape[1]
+        return pairs <= _MOST_PAIRS or count <= _FEW_ROWS
 
     @property
     @override

@@ -31,6 +31,9 @@ _SMALL = 2e-3
 _PRODUCT, _TALL, _WIDE, _PIECE = 2**17, (8, 64), (32, 256), 2**16
 # Rows whose median is taken for that of all.
 _SOME = 500
+# Numbers in a row of a matrix of costs that takes less time than windows of bounds, and
+# rows of it, at most.
+_ROW, _FEW = 2**13, 128
 # Roundings of a bound's denominator, and of its quotient.
 _ROUNDINGS = 8
 
@@ -85,6 +88,11 @@ class EntropicClusters(QuickClusters):
     @override
     def wide(self) -> int:
         return _power_of_two(_PRODUCT / (_TALL[0] * (2 * self.mean.shape[1] + 2)))
+
+    @property
+    @override
+    def few(self) -> int:
+        return min(_ROW // self.mean.shape[1], _FEW)
 
     @property
     @override

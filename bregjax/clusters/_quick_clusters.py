@@ -36,6 +36,11 @@ class QuickClusters(abc.ABC):
         """Columns of a panel, of which `bounds` takes many side by side."""
         return 256
 
+    @property
+    @abc.abstractmethod
+    def few(self) -> int:
+        """How many clusters merge in less time over a matrix of their costs."""
+
     def is_quick(self, count: int) -> bool:
         """Whether `bounds` serve so many clusters, or else compiled ones."""
         del count

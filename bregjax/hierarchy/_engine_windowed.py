@@ -42,11 +42,12 @@ class WindowedInfo:
         searches: Rows compared with all clusters: at the start, when a cluster is born,
             and again when all nearest that it knew have merged.
         rescans: Searches of this last kind.
-        failed_checks: Windows undone because greedy would have merged otherwise.
+        failed_checks: Windows of which only the first merges were kept, because greedy
+            would have gone on otherwise.
         long_windows: Windows undone because their rounds did not end.
         overflows: Windows undone because there was no room for their unions.
         single_steps: Merges made one at a time, where even small windows failed.
-        by_matrix: Merges made over a cached matrix of costs, always the last ones.
+        by_matrix: Merges made over a matrix of costs, always the last ones.
 
     Examples:
         >>> import bregjax as bj
@@ -89,8 +90,9 @@ def windowed(
     clusters, each the other's nearest, is no nearer to a third than both were), as
     squared distances are, one merge at a time makes the same merges. Otherwise it
     nearly always does. So each window is checked against the order in which greedy
-    makes its merges. If they are not greedy's, the window is undone and made smaller,
-    at last one merge at a time.
+    makes its merges. Those before the first that is not greedy's are kept, the others
+    undone, and the next window is smaller. Where few are kept, some merges are made one
+    at a time.
 
     Where windows fail again and again, the clusters that are left go to the matrix
     engine, if a matrix of their costs fits into memory and no cost is as small as its
@@ -100,8 +102,10 @@ def windowed(
     Pairs are screened by lower bounds; `merge_cost` decides among those that are left.
 
     Where clusters have quick bounds all is done by NumPy, and nothing is compiled
-    (`QuickStore`). Single merges are made from the host there. Where these are quick
-    for a few clusters alone, programs bound the costs of more, and NumPy goes on.
+    (`QuickStore`). Single merges are made from the host there, and the last hundred or
+    so, or more where windows fail again and again, over a matrix of costs. Where bounds
+    are quick for a few clusters alone, programs bound the costs of more, and NumPy goes
+    on when few are left.
 
     Time: about 2.5 m² bounds and O(m) costs. Where windows fail, that of "matrix" on
     top, over the clusters that are left, and at most about half as much for what was
@@ -349,6 +353,8 @@ class _Run:
             rest = QuickStore(found.taken(clusters.active))
             kept, moved = clusters.go_on_in(rest)
             self._node[moved] = self._node[kept]
+            # The program for single merges is of compiled stores.
+            self._pace.inverting = False
 
     def _compact(self) -> tuple[np.ndarray, np.ndarray]:
         kept, moved = self.clusters.compact()

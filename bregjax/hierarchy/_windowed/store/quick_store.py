@@ -20,9 +20,8 @@ _BLOCK, _ROWS = 2**20, (8, 256)
 # How many of its nearest a cluster keeps. More, and other threads help, from so many
 # clusters on: fewer have threads wait for each other.
 _NEAR, _MORE_NEAR, _MANY = 4, 8, 2**13
-# Numbers of a row of the means of pairs, and clusters, whose matrix of costs takes less
-# time than windows; and numbers in all where windows fail.
-_ROW, _FEW, _ALL = 2**13, 128, 2**27
+# Numbers of the means of all pairs whose costs are kept in a matrix where windows fail.
+_ALL = 2**27
 # Pairs a row that float32 leaves from which float64 is tried, and to how many rows
 # fewer count as.
 _MANY_LEFT, _FEW_ROWS = 256, 16
@@ -66,8 +65,7 @@ class QuickStore(ClusterStore):
         self._near = _MORE_NEAR if m > _MANY else _NEAR
         self._prefetch = Prefetch(threaded=m > _MANY)
         self._sides = self._both(clusters.sides(self.screen_dtype), index)
-        n = clusters.places.shape[1]
-        self._few, self._most = min(_ROW // n, _FEW), np.sqrt(_ALL / n)
+        self._most = np.sqrt(_ALL / clusters.places.shape[1])
 
     @property
     @override
@@ -86,7 +84,7 @@ class QuickStore(ClusterStore):
 
     def are_few(self, count: int) -> bool:
         """Whether so many clusters merge in less time over a matrix of their costs."""
-        return count <= self._few
+        return count <= self._clusters.few
 
     def matrix_serves(self, count: int) -> bool:
         """Whether that may be so where windows fail."""
