@@ -21,7 +21,7 @@ _COLUMNS = 256
 # more costs are computed. Fewer where costs are expensive; more where there are so many
 # clusters that a search takes longer than the costs of a list.
 _NEAR, _FEW_NEAR, _MORE_NEAR = 4, 2, 8
-_MANY = 2**13
+_MANY = 2**14
 
 
 @dataclass(frozen=True)
