@@ -353,6 +353,7 @@ def test_a_matrix_leads_to_the_same_tree(name, weights, family, monkeypatch):
     monkeypatch.setattr(_entropic_clusters, "_ROW", 10**9)
     tree, info = bj.agglomerate(problem, engine="windowed", return_info=True)
     by_windows = info.windowed
+    assert by_windows is not None
     assert by_windows.windows == by_windows.searches == 0
     assert by_windows.by_matrix == len(x) - 1 - by_windows.duplicates
     assert bj.certify(problem, tree).relative < 1e-12
@@ -363,6 +364,7 @@ def test_windows_that_fail_lead_to_a_matrix():
     x = made.normal(size=(300, 5))
     problem = bj.Problem(x, family="diagonal_gaussian", smoothing=bj.blur(1e-6))
     tree, info = bj.agglomerate(problem, return_info=True)
+    assert info.windowed is not None
     assert info.windowed.by_matrix > 200
     assert bj.certify(problem, tree).relative < 1e-12
 

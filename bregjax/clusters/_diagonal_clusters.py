@@ -10,7 +10,7 @@ one logarithm, it is a bound when the most that rounding adds is taken off.
 """
 
 import dataclasses
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from typing_extensions import override
@@ -104,13 +104,16 @@ class DiagonalClusters(QuickClusters):
     @property
     @override
     def states(self) -> GaussianState:
-        moments = Moments(self.mean, self.variance, "diagonal")
-        return GaussianState(self.weight, moments, self.logs)
+        mean, variance, weight, logs = cast(
+            tuple[Any, ...], (self.mean, self.variance, self.weight, self.logs)
+        )
+        return GaussianState(weight, Moments(mean, variance, "diagonal"), logs)
 
     @override
     def screen(self) -> Screen:
+        center: Any = self.center
         in_range = self.together == _TOGETHER
-        return DiagonalScreen(self.center, np.ones_like(self.center), in_range)
+        return DiagonalScreen(center, np.ones_like(center), in_range)
 
     @property
     @override

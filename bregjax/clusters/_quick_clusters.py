@@ -5,9 +5,11 @@ import dataclasses
 from typing import ClassVar, Self
 
 import numpy as np
+from typing_extensions import override
 
 from bregjax._typing import PyTree
 from bregjax.clusters._screens import Screen
+from bregjax.clusters._slot_clusters import SlotClusters
 
 __all__ = ["QuickClusters", "Sides"]
 
@@ -19,7 +21,7 @@ _WRONG = 2.0**-34
 
 
 @dataclasses.dataclass
-class QuickClusters(abc.ABC):
+class QuickClusters(SlotClusters):
     """Clusters in slots, whose costs NumPy computes, in a unit of their own.
 
     Attributes:
@@ -47,12 +49,12 @@ class QuickClusters(abc.ABC):
         return True
 
     @property
+    @override
     def states(self) -> PyTree:
-        """States as of a `ClusterModel`, for compiled bounds."""
         raise NotImplementedError
 
     def screen(self) -> Screen:
-        """Compiled bounds of costs."""
+        """Return compiled bounds of costs, where not all clusters are quick."""
         raise NotImplementedError
 
     @property
@@ -70,8 +72,8 @@ class QuickClusters(abc.ABC):
     def steady_costs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Return costs of pairs, `[p]`, that do not cancel where both are near."""
 
+    @override
     def sure_costs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Return costs of pairs of slots, `[p]`, which do not cancel."""
         cost, error = self.costs(first, second)
         close = np.flatnonzero(~(error <= _WRONG * cost))
         if len(close):
@@ -109,12 +111,16 @@ class QuickClusters(abc.ABC):
         share = (np.minimum(a, b) / (a + b))[:, None]
         return mean[heavy] + share * (mean[light] - mean[heavy])
 
+    @override
     def taken(self, slots: np.ndarray) -> Self:
-        """Return copies of the clusters in slots."""
         arrays = {name: getattr(self, name)[slots] for name in self.by_slot}
         return dataclasses.replace(self, **arrays)
 
-    def put(self, slots: np.ndarray | slice, clusters: Self) -> None:
-        """Write clusters into slots."""
+    @override
+    def unite(
+        self, first: np.ndarray, second: np.ndarray, slots: np.ndarray | slice
+    ) -> Self:
+        unions = self.united(first, second)
         for name in self.by_slot:
-            getattr(self, name)[slots] = getattr(clusters, name)
+            getattr(self, name)[slots] = getattr(unions, name)
+        return unions

@@ -138,18 +138,12 @@ def windowed(
     Raises:
         Interrupted: By Ctrl-C.
     """
-    if quick is not None and quick.is_quick(num_points):
-        store: Store | QuickStore = QuickStore(quick)
+    if quick is not None:
+        store = _store_of(quick, model)
     else:
-        by_numpy = quick or (host and HostClusters(host, leaves))
-        if quick is not None:
-            # Programs have few sizes.
-            filled = np.minimum(np.arange(padded_size(num_points)), num_points - 1)
-            leaves, screen = rows_of(quick.states, filled), quick.screen()
-        elif screen is None:
-            screen = kernels.screen(model, leaves)
-        place = Placement(mesh)
-        store = Store(model, screen, leaves, num_points, place, by_numpy)
+        bounds = kernels.screen(model, leaves) if screen is None else screen
+        by_numpy = None if host is None else HostClusters(host, leaves)
+        store = Store(model, bounds, leaves, num_points, Placement(mesh), by_numpy)
     run = _Run(store, num_points, report, reducible=model.reducible)
     try:
         if labels is not None:
@@ -158,6 +152,17 @@ def windowed(
     except KeyboardInterrupt as stop:
         raise Interrupted(run.children[: run.made], num_points) from stop
     return run.children, run.costs, run.info
+
+
+def _store_of(quick: QuickClusters, model: ClusterModel) -> Store | QuickStore:
+    """The store of clusters by NumPy: with compiled bounds where theirs take longer."""
+    count = len(quick.weight)
+    if quick.is_quick(count):
+        return QuickStore(quick)
+    # Programs have few sizes.
+    filled = np.minimum(np.arange(padded_size(count)), count - 1)
+    leaves = rows_of(quick.states, filled)
+    return Store(model, quick.screen(), leaves, count, by_numpy=quick)
 
 
 class _Run:
@@ -257,7 +262,7 @@ class _Run:
             if len(merges.cost) <= pace.few:
                 self._step_back(1, window.tried)
             else:
-                pace.failed(pace.share)
+                pace.failed()
 
     def _step_back(self, count: int, size: int) -> None:
         """Make so many merges one at a time, or more, after a window of a size."""

@@ -45,8 +45,7 @@ def merge_over_matrix(
         i, j = _first_pair(matrix, least, key)
         children[step], costs[step] = np.sort(slot[[i, j]]), least[i]
         union = k + step
-        parts = clusters.united(slot[[i]], slot[[j]])
-        clusters.put(slice(union, union + 1), parts)
+        clusters.unite(slot[[i]], slot[[j]], slice(union, union + 1))
         slot[i], key[i] = union, mixed(key[[i]] + key[[j]])[0]
         lives[i] = lives[j] = False
         others = np.flatnonzero(lives)
@@ -54,11 +53,10 @@ def merge_over_matrix(
         row = clusters.sure_costs(np.full(len(others), union), slot[others])
         matrix[[i, j]] = matrix[:, [i, j]] = np.inf
         matrix[i, others] = matrix[others, i] = row
+        least[j] = np.inf
+        again = np.append(others[np.isin(nearest[others], (i, j))], i)
         nearer = others[row < least[others]]
         nearest[nearer], least[nearer] = i, matrix[i, nearer]
-        least[j] = np.inf
-        lost = others[(nearest[others] == i) | (nearest[others] == j)]
-        again = np.append(lost, i)
         nearest[again] = np.argmin(matrix[again], axis=1)
         least[again] = matrix[again, nearest[again]]
     return children, costs

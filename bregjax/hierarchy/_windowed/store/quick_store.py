@@ -205,8 +205,7 @@ class QuickStore(ClusterStore):
     def append(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         slots = np.arange(self.used, self.used + len(first))
         self.used += len(first)
-        unions = self._clusters.united(first, second)
-        self._clusters.put(slots, unions)
+        unions = self._clusters.unite(first, second, slots)
         panel, place = np.divmod(slots, self._clusters.wide)
         for side, panels, new in zip(
             *self._sides, unions.sides(self.screen_dtype), strict=True

@@ -10,9 +10,8 @@ from typing_extensions import override
 
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import ClusterModel, Screen
-from bregjax.clusters._host_clusters import HostClusters
 from bregjax.clusters._host_model import rows_of
-from bregjax.clusters._quick_clusters import QuickClusters
+from bregjax.clusters._slot_clusters import SlotClusters
 from bregjax.hierarchy._windowed.store import kernels
 from bregjax.hierarchy._windowed.store.base import ClusterStore, Part
 from bregjax.hierarchy._windowed.store.block import Block
@@ -64,7 +63,7 @@ class Store(ClusterStore):
         states: PyTree,
         count: int,
         placement: Placement | None = None,
-        by_numpy: HostClusters | QuickClusters | None = None,
+        by_numpy: SlotClusters | None = None,
     ) -> None:
         """Fill the first slots with `count` of `states` and leave half as many free.
 
@@ -259,12 +258,9 @@ class Store(ClusterStore):
         self, first: np.ndarray, second: np.ndarray, slots: np.ndarray
     ) -> PyTree | None:
         """Put unions of pairs into slots, by NumPy; return their states."""
-        clusters = self.by_numpy
-        if clusters is None:
+        if self.by_numpy is None:
             return None
-        unions = clusters.united(first, second)
-        clusters.put(slots, unions)
-        return unions.states
+        return self.by_numpy.unite(first, second, slots).states
 
     def made_elsewhere(
         self, states: PyTree, first: np.ndarray, second: np.ndarray

@@ -48,9 +48,9 @@ _BY_HOST, _WORTH = 64, 64
 # Rows searched in vain, by which the clusters that are left go to the matrix engine: so
 # many a cluster, of these at least so many, and a share of all other searches.
 _IN_VAIN, _AT_LEAST, _OF_OTHERS = 0.55, 1000, 0.25
-# By how much more where costs have closer bounds, as logarithms of all columns do, and
-# a matrix of costs is expensive: 2,000 rows of 32 counts take 1.2 seconds of processor
-# time by windows, of which five fail, and 3.1 with a matrix after the first three.
+# By how much more where a matrix of costs is expensive, each a logarithm a column:
+# 2,000 rows of 32 counts took 1.2 seconds of processor time by compiled windows, of
+# which five failed, and 3.1 with a matrix after the first three.
 _PATIENCE = 2
 # What one merge from the host counts as, in pairs; and a row of bounds in full
 # precision, in rows of bounds in half.
@@ -71,7 +71,7 @@ class Pace:
 
         Args:
             reducible: Whether costs are.
-            expensive: Whether they have closer bounds, which take less time.
+            expensive: Whether costs take longer than bounds do.
         """
         self._patience = _PATIENCE if expensive else 1
         self._shares = _REDUCIBLE_SHARES if reducible else _SHARES
@@ -118,9 +118,9 @@ class Pace:
         """Shrink after a window that had no room."""
         self.share /= 2
 
-    def failed(self, share: float) -> None:
-        """Shrink from a share after a window that failed and was made smaller."""
-        self.share = max(_SHRINKAGE * share, self._shares[2])
+    def failed(self) -> None:
+        """Shrink after a window of which only the first merges were greedy's."""
+        self.share = max(_SHRINKAGE * self.share, self._shares[2])
 
     def stepped_back(self, size: int) -> None:
         """Shrink after a window that failed at its first merges, or was given up.

@@ -66,10 +66,8 @@ def merge_window(
         kept = tried if reducible else num_greedy(merges, clusters)
         if kept < tried:
             clusters.restore(before)
-            ending, merges = (
-                Ending.IN_PART,
-                _made_again(clusters, merges.first_ones(kept)),
-            )
+            merges = _made_again(clusters, merges.first_ones(kept))
+            ending = Ending.IN_PART
     elif rounds:
         clusters.restore(before)
         merges = WindowMerges.none()
