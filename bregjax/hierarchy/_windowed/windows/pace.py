@@ -25,7 +25,10 @@ inversions; the time of equal work differed by 5 %. "=": the work was equal.
 Those whose rows are all "=" decide where the matrix engine does not serve: on several
 devices, where costs are factorised or solved for, and past its memory. With twice
 `_IN_VAIN` and `_AT_LEAST`, as an older matrix engine called for, the first set took
-twice the time, and sets of 3,000 and 5,000 rows 1.2 and 1.3 times.
+twice the time, and sets of 3,000 and 5,000 rows 1.2 and 1.3 times. All this was before
+a window kept its merges ahead of the first that is not greedy's. With these, Poisson
+counts of 10,000 × 32 take 1.2 s of wall clock by NumPy, 1.4 with the shares 0.7 and
+0.8, 2.2 with 0.8 and 0.9, and 1.5 with 0.5 and 0.6.
 """
 
 import numpy as np
