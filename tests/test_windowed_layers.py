@@ -147,9 +147,9 @@ def test_the_pace_falls_with_failures_and_recovers():
     first = pace.share
     pace.stepped_back(100)
     assert pace.share < first
-    assert pace.after_failure(1) == 8
+    assert pace.singly == 8
     pace.stepped_back(10)
-    assert pace.after_failure(1) == 16
+    assert pace.singly == 16
     for _ in range(40):
         pace.greedy()
     assert pace.share > first

@@ -17,6 +17,7 @@ from bregjax.clusters._quick_clusters import QuickClusters
 from bregjax.clusters._root_distances import ALPHA, BETA, root_points
 from bregjax.convex import NegativeEntropy, Scaled
 from bregjax.hierarchy import Interrupted, _host_costs
+from bregjax.hierarchy._windowed.fallbacks import quick_matrix
 from bregjax.hierarchy._windowed.store import quick_store
 from bregjax.hierarchy._windowed.store.quick_store import QuickStore
 
@@ -403,6 +404,43 @@ def test_bandwidths_beside_which_float32_ends(bandwidth):
     problem = bj.Problem(x, family="diagonal_gaussian", smoothing=smoothing)
     tree = bj.agglomerate(problem)
     assert bj.certify(problem, tree).relative < 1e-12
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("m", [150, 700])
+def test_costs_that_overflow_are_told(rows, m):
+    far = 10.0 ** (160 + np.arange(rows))[:, None] * np.array([[1.0, 0.0]])
+    x = np.concatenate([made.normal(size=(m, 2)), far])
+    problem = bj.Problem(x, family="diagonal_gaussian", smoothing=bj.blur(1.0))
+    with pytest.raises(ValueError, match="could not be computed"):
+        bj.agglomerate(problem)
+
+
+@pytest.mark.parametrize("family", ["poisson", "diagonal_gaussian"])
+def test_weights_beside_which_others_vanish_go_another_way(family):
+    x = made.poisson(3.0, size=(120, 3)) * 1.0
+    weights = 10.0 ** made.integers(-200, 200, 120)
+    smoothing = None if family == "poisson" else bj.blur(0.3)
+    problem = bj.Problem(x, family=family, weights=weights, smoothing=smoothing)
+    tree, info = bj.agglomerate(problem, return_info=True)
+    assert info.engine == "numpy"
+    assert bj.certify(problem, tree).relative < 1e-12
+
+
+def test_a_matrix_of_narrow_gaussians_looks_through_few_rows(monkeypatch):
+    """Rows are looked through once, and few of them again."""
+    looked = []
+    look = quick_matrix._Rows._look
+    monkeypatch.setattr(
+        quick_matrix._Rows,
+        "_look",
+        lambda self, rows: (looked.append(len(rows)), look(self, rows))[1],
+    )
+    x = made.normal(size=(300, 5))
+    problem = bj.Problem(x, family="diagonal_gaussian", smoothing=bj.blur(1e-5))
+    tree = bj.agglomerate(problem)
+    assert bj.certify(problem, tree).relative < 1e-12
+    assert len(x) < sum(looked) < 4 * len(x)
 
 
 @pytest.mark.parametrize(("near", "quick"), [(0.9, True), (1 - 1e-7, False)])

@@ -24,10 +24,10 @@ from bregjax.clusters._screens.gaussian import DiagonalScreen
 __all__ = ["DiagonalClusters"]
 
 _EPS = np.finfo(float).eps
-# Pairs, times columns, up to which bounds by NumPy serve, 1,448 × 32, or rows: a first
-# tree takes a fifth to a third of the time, and another 1.3 to 1.6 times as long, as by
-# compiled bounds. Of 2,000 × 32 it is a half, and twice as long.
-_MOST_PAIRS, _FEW_ROWS = 2**26, 512
+# Pairs, times columns, up to which bounds by NumPy serve, 1,448 × 32, and rows, or rows
+# of any size: a first tree takes a fifth to a third of the time, and another 1.3 to 1.6
+# times as long, as by compiled bounds. Of 2,000 × 32 it is a half, and twice as long.
+_MOST_PAIRS, _MANY_ROWS, _FEW_ROWS = 2**26, 2**12, 512
 # Clusters that merge in less time over a matrix: bounds take as long as costs.
 _FEW = 192
 # Numbers of pairs that are worked on together: what a cache holds.
@@ -97,9 +97,9 @@ class DiagonalClusters(QuickClusters):
         return _FEW
 
     @override
-    def is_quick(self, count: int) -> bool:
+    def bounds_serve(self, count: int) -> bool:
         pairs = count**2 * self.mean.shape[1]
-        return pairs <= _MOST_PAIRS or count <= _FEW_ROWS
+        return count <= _FEW_ROWS or (pairs <= _MOST_PAIRS and count <= _MANY_ROWS)
 
     @property
     @override

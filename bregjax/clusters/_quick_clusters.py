@@ -22,7 +22,7 @@ _WRONG = 2.0**-34
 
 @dataclasses.dataclass
 class QuickClusters(SlotClusters):
-    """Clusters in slots, whose costs NumPy computes, in a unit of their own.
+    """Clusters in slots, whose costs have a closed form by NumPy, in a unit of theirs.
 
     Attributes:
         weight: `[slots]`.
@@ -43,8 +43,8 @@ class QuickClusters(SlotClusters):
     def few(self) -> int:
         """How many clusters merge in less time over a matrix of their costs."""
 
-    def is_quick(self, count: int) -> bool:
-        """Whether `bounds` serve so many clusters, or else compiled ones."""
+    def bounds_serve(self, count: int) -> bool:
+        """Whether `bounds` of so many clusters take less time than compiled ones."""
         del count
         return True
 
@@ -80,6 +80,7 @@ class QuickClusters(SlotClusters):
             low = np.minimum(first[close], second[close])
             high = np.maximum(first[close], second[close])
             cost[close] = self.steady_costs(low, high)
+        cost[~np.isfinite(cost)] = np.finfo(float).max
         return cost
 
     @abc.abstractmethod

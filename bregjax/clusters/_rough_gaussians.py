@@ -41,9 +41,9 @@ _WORST, _LARGEST = 1e12, 1e280
 _BLOCK = 2**17
 # Unions of no more points than these are treated apart where there are enough pairs.
 _SIZES, _ENOUGH = (2, 4, 6, 8, 12, 16), 64
-# In so many columns LAPACK finds eigenvalues without blocks, which it would split over
-# threads; else those of few points are found by their products if they are no more than
-# so many, and axes of those that are not less than so many.
+# In more than so many columns eigenvalues of few points are found by their products,
+# which are smaller, if they are no more than so many, and axes of those that are not
+# less than so many.
 _PLAIN, _WIDE, _FLAT = 8, 100.0, 0.01
 # Unions at a time, at most.
 _ROOM = 256

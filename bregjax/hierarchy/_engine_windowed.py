@@ -37,7 +37,7 @@ class WindowedInfo:
 
     Attributes:
         duplicates: Merges of equal points, made before all others.
-        windows: Windows whose merges were kept.
+        windows: Windows of which all merges were kept.
         rounds: Rounds of simultaneous merges, in windows kept or undone.
         searches: Rows compared with all clusters: at the start, when a cluster is born,
             and again when all nearest that it knew have merged.
@@ -94,10 +94,10 @@ def windowed(
     undone, and the next window is smaller. Where few are kept, some merges are made one
     at a time.
 
-    Where windows fail again and again, the clusters that are left go to the matrix
-    engine, if a matrix of their costs fits into memory and no cost is as small as its
-    rounding. Otherwise merges are made one at a time by one program, each at the cost
-    of a row of bounds or two, and fewer windows are tried.
+    Where compiled windows fail again and again, the clusters that are left go to the
+    matrix engine, if a matrix of their costs fits into memory and no cost is as small
+    as its rounding. Otherwise merges are made one at a time by one program, each at the
+    cost of a row of bounds or two, and fewer windows are tried.
 
     Pairs are screened by lower bounds; `merge_cost` decides among those that are left.
 
@@ -128,8 +128,8 @@ def windowed(
         mesh: Devices to deal the clusters out to; the default one if None.
         screen: Lower bounds of costs; those of the model if None.
         host: Finds costs and unions, where they are solved for; the model if None.
-        quick: The leaves by NumPy, whose costs then take the place of the model's, if
-            they are quick.
+        quick: The leaves by NumPy, if their costs have a closed form there; these take
+            the place of the model's.
 
     Returns:
         Children `[num_points − 1, 2]`, int32; merge costs by `merge_cost`,
@@ -139,7 +139,8 @@ def windowed(
         Interrupted: By Ctrl-C.
     """
     if quick is not None:
-        store = _store_of(quick, model)
+        distinct = num_points if labels is None else len(np.unique(labels))
+        store = _store_of(quick, model, distinct)
     else:
         bounds = kernels.screen(model, leaves) if screen is None else screen
         by_numpy = None if host is None else HostClusters(host, leaves)
@@ -154,11 +155,13 @@ def windowed(
     return run.children, run.costs, run.info
 
 
-def _store_of(quick: QuickClusters, model: ClusterModel) -> Store | QuickStore:
+def _store_of(
+    quick: QuickClusters, model: ClusterModel, distinct: int
+) -> Store | QuickStore:
     """The store of clusters by NumPy: with compiled bounds where theirs take longer."""
-    count = len(quick.weight)
-    if quick.is_quick(count):
+    if quick.bounds_serve(distinct):
         return QuickStore(quick)
+    count = len(quick.weight)
     # Programs have few sizes.
     filled = np.minimum(np.arange(padded_size(count)), count - 1)
     leaves = rows_of(quick.states, filled)
@@ -235,7 +238,7 @@ class _Run:
         return self._num_points - self.made
 
     def _merge_window(self, threshold: float) -> None:
-        """Merge by a window; if it fails by a smaller one, or one merge at a time."""
+        """Merge by a window, or what it keeps; if little, one merge at a time."""
         info, pace, clusters = self.info, self._pace, self.clusters
         searches = clusters.searches
         window = merge_window(clusters, threshold, reducible=self._reducible)
@@ -253,20 +256,21 @@ class _Run:
         elif window.ending is Ending.LONG:
             info.long_windows += 1
             pace.undone(clusters.searches - searches, clusters.store.screen_dtype)
-            self._step_back(1, 0)
+            self._step_back(0)
         elif window.ending is Ending.IN_PART:
             info.failed_checks += 1
-            undone = 1 - len(merges.cost) / window.tried
-            searches = undone * (clusters.searches - searches)
+            # Those of the merges kept were made twice.
+            kept = len(merges.cost) / window.tried
+            searches = (clusters.searches - searches) / (1 + kept)
             pace.undone(searches, clusters.store.screen_dtype)
             if len(merges.cost) <= pace.few:
-                self._step_back(1, window.tried)
+                self._step_back(window.tried)
             else:
                 pace.failed()
 
-    def _step_back(self, count: int, size: int) -> None:
-        """Make so many merges one at a time, or more, after a window of a size."""
-        self._merge_singly(self._pace.after_failure(count))
+    def _step_back(self, size: int) -> None:
+        """Make some merges one at a time, after a window of a size."""
+        self._merge_singly(self._pace.singly)
         self._pace.stepped_back(size)
 
     def _merge_singly(self, count: int) -> None:
@@ -354,7 +358,7 @@ class _Run:
         if isinstance(store, QuickStore):
             return
         found = store.by_numpy
-        if isinstance(found, QuickClusters) and found.is_quick(self._left):
+        if isinstance(found, QuickClusters) and found.bounds_serve(self._left):
             rest = QuickStore(found.taken(clusters.active))
             kept, moved = clusters.go_on_in(rest)
             self._node[moved] = self._node[kept]

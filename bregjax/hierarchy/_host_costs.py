@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 
+# Shares of the greatest weight down to which quick costs keep their digits.
+_LIGHTEST = 1e-200
 # Of so few points a tree takes no time, and ties end as one would by hand.
 BY_HAND = 100
 # Up to so many points trees are made by NumPy, if that is quick.
@@ -133,6 +135,9 @@ def _quick_host(problem: Problem, engine: str) -> HostModel | None:
     if engine == "auto" and problem.num_points <= BY_HAND:
         return None
     if host_of(problem) is not None or not works_in_double(problem):
+        return None
+    weights = np.asarray(problem.weights)
+    if not np.min(weights) >= _LIGHTEST * np.max(weights):
         return None
     host = closed_host(problem.family.cluster_model())
     return host if host.has_quick(lambda: smoothed_statistics(problem)) else None

@@ -27,6 +27,7 @@ from bregjax._progress import progress_shown
 from bregjax._typing import PyTree
 from bregjax.clusters import ClusterModel, HostModel
 from bregjax.clusters._host_model import rows_of
+from bregjax.clusters._quick_clusters import QuickClusters
 from bregjax.hierarchy._beginnings import Beginning, beginning
 from bregjax.hierarchy._constraints import Constraints
 from bregjax.hierarchy._dendrogram import Dendrogram
@@ -306,7 +307,7 @@ def _on_host(
         states = rows_of(nodes, begun.roots)
     nodes = by_bounds = by_rounds = by_windows = None
     points = host.points(states) if name == "mutual" else None
-    quick = host.quick(states) if name == "windowed" else None
+    quick = _quick(host, states) if name == "windowed" else None
     # Also of different weights, and roots: else these are compared one by one.
     alike = lambda rows: equal_points(rows, np.ones(len(rows)))
     if points is not None:
@@ -314,9 +315,10 @@ def _on_host(
         children, by_rounds = mutual(mean, weight, alike(mean), report)
     elif quick is not None:
         model, labels = problem.family.cluster_model(), alike(quick.places)
-        children, _, by_windows = windowed(
-            model, states, len(labels), labels=labels, report=report, quick=quick
-        )
+        with _overflowing():
+            children, _, by_windows = windowed(
+                model, states, len(labels), labels=labels, report=report, quick=quick
+            )
     elif name == "recompute":
         children, nodes = exhaustive(host, states, report)
     else:
@@ -329,6 +331,16 @@ def _on_host(
         if begun is not None or nodes is None:
             nodes = nodes_along(host, leaves, merges)
         return merges, settled_costs(host, nodes, merges)[1], info
+
+
+def _quick(host: HostModel, states: PyTree) -> QuickClusters | None:
+    with _overflowing():
+        return host.quick(states)
+
+
+def _overflowing() -> np.errstate:
+    """Let numbers overflow silently: a cost that does is told of in the end."""
+    return np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
 def _engine_for(mesh: Mesh | None, engine: str) -> str:

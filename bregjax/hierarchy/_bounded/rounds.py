@@ -148,7 +148,7 @@ class Rounds:
 
         Args:
             there: Which rows.
-            gone: The slots that these leave out.
+            gone: The slots of pairs that have been matched, which these leave out.
             limit: Up to where.
         """
         pairs, step = self.pairs, max(_ENTRIES // len(self.pairs), 1)

@@ -37,12 +37,13 @@ def serves(store: ClusterStore, slots: np.ndarray, least: float) -> TypeGuard[St
     size = _size_class(store, len(slots))
     if size > _MOST_CLUSTERS:
         return False
-    state = sum(leaf.size for leaf in jax.tree.leaves(store.states)) // store.capacity
-    pair = store.model.pair_size(store.states)
+    states = store.states
+    state = sum(leaf.size for leaf in jax.tree.leaves(states)) // store.capacity
+    pair = store.model.pair_size(states)
     if not fits("matrix", size, state, pair, store.dtype.itemsize):
         return False
     alive = _filled(slots, store.capacity)
-    noise = _noise(store.model, store.states, alive)
+    noise = _noise(store.model, states, alive)
     return not drowned(np.full(2, least), float(noise))
 
 

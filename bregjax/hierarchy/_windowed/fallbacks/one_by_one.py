@@ -55,7 +55,7 @@ def merge_singly(
     )
     # More digits would have to have the program compiled again.
     store.keep_precision()
-    states, store.features, known, made = run(
+    states, features, known, made = run(
         store.model,
         store.screen,
         store.states,
@@ -66,7 +66,7 @@ def merge_singly(
         MOST,
     )
     first, second, cost = (np.asarray(values)[:count] for values in made[:3])
-    union = store.made_elsewhere(states, first, second)
+    union = store.made_elsewhere(states, features, first, second)
     clusters.alive, clusters.key = np.array(known.alive), np.array(known.key)
     clusters.near = Nearest(
         np.array(known.bound, near.bound.dtype),

@@ -21,10 +21,11 @@ def merge_over_matrix(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Merge clusters as greedy does, until one is left.
 
-    Each row of the matrix knows its least cost. A union takes the place of its first
-    part, and only rows whose nearest was one of the parts look at all their costs.
-    Example, costs ab 1, bc 3, ac 5 and cd 4: ab is merged, and its costs take the place
-    of a's. If it costs 6 with c, whose nearest was b, c finds its least again, 4, d.
+    Each row of the matrix knows its least cost, or less: where its nearest has merged,
+    what that cost stays as a bound, and the row is *stale*. It is looked through again
+    only when that bound is the least of all. A union takes the place of its first part.
+    Example, costs ab 1, bc 3, ac 5 and cd 4: ab is merged. If it costs 6 with c, whose
+    nearest was b, c is stale at 3, and next: its least is 4, with d.
 
     Args:
         clusters: k clusters.
@@ -36,30 +37,68 @@ def merge_over_matrix(
     k = len(key)
     # Slot k + t holds the union of merge t.
     clusters = clusters.taken(np.minimum(np.arange(2 * k - 1), k - 1))
-    slot, key, lives = np.arange(k), key.copy(), np.ones(k, bool)
+    slot, key = np.arange(k), key.copy()
     children, costs = np.zeros((k - 1, 2), np.int64), np.zeros(k - 1)
-    matrix = _all_costs(clusters, k)
-    nearest = np.argmin(matrix, axis=1)
-    least = matrix[np.arange(k), nearest]
+    rows = _Rows(_all_costs(clusters, k))
     for step in range(k - 1):
-        i, j = _first_pair(matrix, least, key)
-        children[step], costs[step] = np.sort(slot[[i, j]]), least[i]
+        i, j, cost = rows.first_pair(key)
+        children[step], costs[step] = np.sort(slot[[i, j]]), cost
         union = k + step
         clusters.unite(slot[[i]], slot[[j]], slice(union, union + 1))
         slot[i], key[i] = union, mixed(key[[i]] + key[[j]])[0]
-        lives[i] = lives[j] = False
-        others = np.flatnonzero(lives)
-        lives[i] = True
-        row = clusters.sure_costs(np.full(len(others), union), slot[others])
-        matrix[[i, j]] = matrix[:, [i, j]] = np.inf
-        matrix[i, others] = matrix[others, i] = row
-        least[j] = np.inf
-        again = np.append(others[np.isin(nearest[others], (i, j))], i)
-        nearer = others[row < least[others]]
-        nearest[nearer], least[nearer] = i, matrix[i, nearer]
-        nearest[again] = np.argmin(matrix[again], axis=1)
-        least[again] = matrix[again, nearest[again]]
+        others = rows.others(i, j)
+        found = clusters.sure_costs(np.full(len(others), union), slot[others])
+        rows.unite(i, j, others, found)
     return children, costs
+
+
+class _Rows:
+    """A matrix of costs, and of each row the least cost, or a bound of it."""
+
+    def __init__(self, matrix: np.ndarray) -> None:
+        """Take costs, `[k, k]`; inf for none."""
+        k = len(matrix)
+        self._matrix = matrix
+        self._lives, self._stale = np.ones(k, bool), np.zeros(k, bool)
+        self._nearest = np.zeros(k, np.int64)
+        self._least = np.zeros(k)
+        self._look(np.arange(k))
+
+    def _look(self, rows: np.ndarray) -> None:
+        self._nearest[rows] = np.argmin(self._matrix[rows], axis=1)
+        self._least[rows] = self._matrix[rows, self._nearest[rows]]
+        self._stale[rows] = False
+
+    def first_pair(self, key: np.ndarray) -> tuple[int, int, float]:
+        """Places of the pair of least cost, of these of least key; and the cost."""
+        while True:
+            level = np.flatnonzero(self._least == np.min(self._least))
+            stale = level[self._stale[level]]
+            if not len(stale):
+                break
+            self._look(stale)
+        cost = self._least[level[0]]
+        row, second = np.nonzero(self._matrix[level] == cost)
+        first = level[row]
+        before = np.lexsort((first, key[first] + key[second]))[0]
+        return int(first[before]), int(second[before]), float(cost)
+
+    def others(self, i: int, j: int) -> np.ndarray:
+        """Places of living clusters but two."""
+        places = np.flatnonzero(self._lives)
+        return places[(places != i) & (places != j)]
+
+    def unite(self, i: int, j: int, others: np.ndarray, costs: np.ndarray) -> None:
+        """Let a union, of costs with others, take the place of its first part."""
+        matrix = self._matrix
+        matrix[[i, j]] = matrix[:, [i, j]] = np.inf
+        matrix[i, others] = matrix[others, i] = costs
+        self._lives[j], self._least[j], self._stale[j] = False, np.inf, False
+        self._stale[others] |= np.isin(self._nearest[others], (i, j))
+        nearer = others[costs <= self._least[others]]
+        self._nearest[nearer], self._stale[nearer] = i, False
+        self._least[nearer] = matrix[i, nearer]
+        self._look(np.array([i]))
 
 
 def _all_costs(clusters: QuickClusters, k: int) -> np.ndarray:
@@ -71,14 +110,3 @@ def _all_costs(clusters: QuickClusters, k: int) -> np.ndarray:
         cost = clusters.sure_costs(first, second)
         matrix[first, second] = matrix[second, first] = cost
     return matrix
-
-
-def _first_pair(
-    matrix: np.ndarray, least: np.ndarray, key: np.ndarray
-) -> tuple[int, int]:
-    """Places of the pair of least cost, and of least key among those that tie."""
-    level = np.flatnonzero(least == np.min(least))
-    row, column = np.nonzero(matrix[level] == least[level[0]])
-    first, second = level[row], column
-    before = np.lexsort((first, key[first] + key[second]))[0]
-    return int(first[before]), int(second[before])

@@ -203,9 +203,13 @@ class Neighbours:
         place[kept] = moved
         key, near = np.zeros(size, np.uint32), Nearest.unknown(size, depth)
         key[moved] = self.key[kept]
-        near.bound[:, moved] = self.near.bound[:depth, kept]
-        near.exact[:, moved] = self.near.exact[:depth, kept]
-        near.slot[:, moved] = place[self.near.slot[:depth, kept]]
+        # Of shorter lists than before the last cost bounds the rest, and so it does in
+        # entries that longer ones have more.
+        level = np.minimum(np.arange(depth), len(self.near.bound) - 1)[:, None]
+        known = np.arange(depth)[:, None] < len(self.near.bound)
+        near.bound[:, moved] = self.near.bound[level, kept]
+        near.exact[:, moved] = self.near.exact[level, kept] & known
+        near.slot[:, moved] = place[self.near.slot[level, kept]]
         self.key, self.near = key, near
         self.alive = np.zeros(size, bool)
         self.alive[moved] = True

@@ -20,8 +20,9 @@ _BLOCK, _ROWS = 2**20, (8, 256)
 # How many of its nearest a cluster keeps. More, and other threads help, from so many
 # clusters on: fewer have threads wait for each other.
 _NEAR, _MORE_NEAR, _MANY = 4, 8, 2**13
-# Numbers of the means of all pairs whose costs are kept in a matrix where windows fail.
-_ALL = 2**27
+# Numbers of the means of all pairs, and clusters, whose costs are kept in a matrix
+# where windows fail: 128 MB.
+_ALL, _MOST = 2**27, 2**12
 # Pairs a row that float32 leaves from which float64 is tried, and to how many rows
 # fewer count as.
 _MANY_LEFT, _FEW_ROWS = 256, 16
@@ -65,7 +66,7 @@ class QuickStore(ClusterStore):
         self._near = _MORE_NEAR if m > _MANY else _NEAR
         self._prefetch = Prefetch(threaded=m > _MANY)
         self._sides = self._both(clusters.sides(self.screen_dtype), index)
-        self._most = np.sqrt(_ALL / clusters.places.shape[1])
+        self._most = min(np.sqrt(_ALL / clusters.places.shape[1]), _MOST)
 
     @property
     @override
@@ -87,7 +88,7 @@ class QuickStore(ClusterStore):
         return count <= self._clusters.few
 
     def matrix_serves(self, count: int) -> bool:
-        """Whether that may be so where windows fail."""
+        """Whether so many may merge over a matrix where windows fail."""
         return count <= self._most
 
     def taken(self, slots: np.ndarray) -> QuickClusters:
@@ -151,6 +152,13 @@ class QuickStore(ClusterStore):
         Of a few groups the least pairs cost so much at most, and all pairs whose bounds
         are within that are computed.
         """
+        # Also on other threads: a cost that overflows is told of in the end.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return self._found(rows, among, newborn, limit)
+
+    def _found(
+        self, rows: np.ndarray, among: np.ndarray, newborn: int, limit: np.ndarray
+    ) -> QuickSearch:
         block = self._block(rows, among)
         new, other = np.zeros((2, 0), np.int64)
         if newborn > 0:

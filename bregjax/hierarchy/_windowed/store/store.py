@@ -112,8 +112,9 @@ class Store(ClusterStore):
         """States by slot, as programs take them."""
         if self.by_numpy is None:
             return self._states
-        # Copies, which no later union changes.
-        return jax.tree.map(jnp.array, self.by_numpy.states)
+        # Of copies, which no later union changes while a program reads them.
+        copied = lambda leaf: jnp.asarray(leaf.copy())
+        return jax.tree.map(copied, self.by_numpy.states)
 
     @property
     @override
@@ -263,9 +264,10 @@ class Store(ClusterStore):
         return self.by_numpy.unite(first, second, slots).states
 
     def made_elsewhere(
-        self, states: PyTree, first: np.ndarray, second: np.ndarray
+        self, states: PyTree, features: PyTree, first: np.ndarray, second: np.ndarray
     ) -> np.ndarray:
         """Take over states and features with unions of pairs in the next slots."""
+        self.features = features
         new = np.arange(self.used, self.used + len(first))
         self.used += len(first)
         if self.by_numpy is None:

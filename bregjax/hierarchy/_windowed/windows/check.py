@@ -24,8 +24,8 @@ after it in κ, or if its parts were not each other's nearest.
 Example: AB at cost 3, DE at 2.5, and AB with C at 1. The schedule is DE, AB, ABC. The
 last is late: C lives over all three steps, and 3 is more than 1. So C is compared with
 every cluster that coexists with it: a pair CD that costs 2 comes before DE, the first
-step, and shows that greedy would have merged otherwise from there on. Had it cost 2.8,
-DE would have been greedy's, and AB not.
+step, and shows that greedy would have merged otherwise from there on. Had C with DE
+cost 2.8 instead, DE would have been greedy's, and AB not.
 """
 
 from dataclasses import dataclass

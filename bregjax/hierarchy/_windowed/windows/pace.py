@@ -65,6 +65,8 @@ class Pace:
 
     Attributes:
         share: Share of the clusters whose nearest is within the next threshold.
+        singly: How many merges to make one at a time after a window that failed at its
+            first merges.
         inverting: Whether so many merges were made one at a time that the program for
             these is compiled.
     """
@@ -80,7 +82,7 @@ class Pace:
         self._shares = _REDUCIBLE_SHARES if reducible else _SHARES
         self.share = self._shares[0]
         self.inverting = False
-        self._singly = _FEW
+        self.singly = _FEW
         self._in_vain = 0.0
 
     @property
@@ -106,13 +108,9 @@ class Pace:
         self.share *= _RECOVERY
         return _WORTH
 
-    def after_failure(self, count: int) -> int:
-        """Return how many merges to make one at a time, if so many have to be."""
-        return max(count, self._singly)
-
     def greedy(self) -> None:
         """Grow after a window that was greedy's."""
-        self._singly = max(self._singly // 2, _FEW) if self.inverting else _FEW
+        self.singly = max(self.singly // 2, _FEW) if self.inverting else _FEW
         usual, largest, _ = self._shares
         growth = _GROWTH if self.share > usual / 2 else _RECOVERY
         self.share = min(growth * self.share, largest)
@@ -134,8 +132,8 @@ class Pace:
         Args:
             size: How many merges the window had; 0 if it was given up.
         """
-        if size <= 4 * self._singly or self.inverting:
-            self._singly *= _FASTER if self.inverting or not size else 2
+        if size <= 4 * self.singly or self.inverting:
+            self.singly *= _FASTER if self.inverting or not size else 2
         self.share = max(_COLLAPSE * self.share, self._shares[2])
 
     def undone(self, searches: float, dtype: np.dtype) -> None:

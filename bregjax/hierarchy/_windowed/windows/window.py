@@ -22,7 +22,7 @@ class Ending(enum.Enum):
     """What became of a window: only what is greedy's, or nothing, is kept."""
 
     GREEDY = "its merges are those that greedy makes"
-    IN_PART = "its first merges are, and kept; greedy would have merged otherwise then"
+    IN_PART = "its first merges are, and kept; greedy would have gone on otherwise"
     NO_ROOM = "there was no room for its unions; undone"
     LONG = "its rounds did not end; undone"
     EMPTY = "no pair was within the threshold"
