@@ -341,7 +341,7 @@ def test_compiled_bounds_lead_to_the_same_tree(bandwidth, monkeypatch):
 
 
 @pytest.mark.parametrize("family", ["poisson", "diagonal_gaussian"])
-@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("weights", FEW_WEIGHTS)
 @pytest.mark.parametrize("name", [n for n in HARD if n != "scales"])
 def test_a_matrix_leads_to_the_same_tree(name, weights, family, monkeypatch):
     x = HARD[name]
