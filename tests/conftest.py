@@ -80,6 +80,7 @@ def rng():
 @pytest.fixture
 def windows_of_few(monkeypatch):
     """Windows by NumPy go on where otherwise a matrix takes over."""
+    # The settings above come before anything of the package is imported.
     from bregjax.clusters import (  # noqa: PLC0415
         _diagonal_clusters,
         _entropic_clusters,

@@ -51,11 +51,12 @@ class QuickClusters(SlotClusters):
     @property
     @override
     def states(self) -> PyTree:
-        raise NotImplementedError
+        # Asked for only where `bounds_serve` says no.
+        raise NotImplementedError(f"{type(self).__name__} has no compiled bounds")
 
     def screen(self) -> Screen:
-        """Return compiled bounds of costs, where not all clusters are quick."""
-        raise NotImplementedError
+        """Return compiled bounds of costs, for where `bounds` do not serve."""
+        raise NotImplementedError(f"{type(self).__name__} has no compiled bounds")
 
     @property
     @abc.abstractmethod

@@ -22,7 +22,7 @@ def merge_over_matrix(
     """Merge clusters as greedy does, until one is left.
 
     Each row of the matrix knows its least cost, or less: where its nearest has merged,
-    what that cost stays as a bound, and the row is *stale*. It is looked through again
+    that cost stays as a bound, and the row is *stale*. It is looked through again
     only when that bound is the least of all. A union takes the place of its first part.
     Example, costs ab 1, bc 3, ac 5 and cd 4: ab is merged. If it costs 6 with c, whose
     nearest was b, c is stale at 3, and next: its least is 4, with d.
