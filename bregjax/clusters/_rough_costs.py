@@ -48,16 +48,16 @@ class RoughCosts(abc.ABC):
         """
 
     @abc.abstractmethod
-    def bounds(
+    def raise_bounds(
         self, unions: slice, others: slice, limit: np.ndarray, out: np.ndarray
     ) -> None:
-        """Find lower bounds of the costs of unions, with clusters in other slots.
+        """Raise lower bounds of the costs of unions, with clusters in other slots.
 
         Args:
             unions: Which of the unions made last, `[r]`.
             others: Slots `[c]`.
-            limit: Bounds above may be looser, `[r]`.
-            out: Where the bounds go, `[r, c]`.
+            limit: Bounds above are high enough, `[r, c]`.
+            out: The bounds, `[r, c]`.
         """
 
     @abc.abstractmethod

@@ -65,7 +65,7 @@ _KEPT = (
 class RoughGaussians(RoughCosts):
     """Gaussians in slots, none of which has less covariance than the points.
 
-    Attributes of all slots: `_weight`, `_mean` (white), `_scatter` (w Σ), `_log_det`,
+    Attributes of all slots: `_weight` (in `_unit`), `_mean` (white), `_scatter` (w Σ), `_log_det`,
     `_greatest` (an eigenvalue of Σ), `_members` (points; weights beside, 0 of those
     that fill up), `_count` of these, or more than there is room for, and `_depth`, the
     most unions on the way from a point.
@@ -84,7 +84,9 @@ class RoughGaussians(RoughCosts):
         self.room = max(min(_ROOM, m // 2), 1)
         spare = np.zeros(self.room, int)
         slots = np.concatenate([np.arange(m), spare])
-        self._weight = np.array(points.weight)[slots]
+        # A power of two, so that products of weights stay in range and none is rounded.
+        self._unit = float(np.ldexp(1.0, np.frexp(np.max(points.weight))[1]))
+        self._weight = (points.weight / self._unit)[slots]
         center = np.mean(points.moments.mean, axis=0)
         self._points = (points.moments.mean - center) @ inverse.T
         self._mean = self._points[slots]
@@ -100,6 +102,7 @@ class RoughGaussians(RoughCosts):
         self._count, self._depth = np.ones(len(slots), int), np.zeros(len(slots))
         self._one = _ROUNDINGS * condition * _EPS
         self._rounding = (dim + 4) * self._one
+        self._work = np.empty((4, 0))
 
     @classmethod
     def of(cls, points: GaussianState) -> Self | None:
@@ -128,25 +131,22 @@ class RoughGaussians(RoughCosts):
         bounds = np.empty((m, m))
         step = max(_BLOCK // m, 1)
         for start in range(0, m, step):
-            rows = slice(start, start + step)
+            rows = slice(start, min(start + step, m))
             self._bound_points(rows, bounds[rows])
         return bounds
 
     def _bound_points(self, rows: slice, out: np.ndarray) -> None:
         """Fill in rows of `first_bounds`, `[r, m]`."""
-        m, points = self._size, self._points
-        weight, norm = self._weight[:m], self._norm[:m]
-        multiply(points[rows], -2 * points.T, out)
-        sizes = norm[rows, None] + norm
-        out += (1 - 4 * self._rounding) * sizes
-        np.maximum(out, 0, out=out)
-        total = weight[rows, None] + weight
-        out *= weight / total
-        out *= weight[rows, None] / total
+        every = slice(0, self._size)
+        self._weighted_squares(rows, every, out)
+        total = self._weight[rows, None] + self._weight[every]
+        out /= total
+        out /= total
         np.log1p(out, out=out)
-        out *= (0.5 - self._rounding) * total
+        out *= (0.5 - self._rounding) * self._unit
         # Covariances may differ by rounding.
-        out -= self._rounding * points.shape[1] ** 2 * total
+        out -= self._rounding * self._unit * self._points.shape[1] ** 2
+        out *= total
         np.maximum(out, 0, out=out)
 
     @override
@@ -165,10 +165,11 @@ class RoughGaussians(RoughCosts):
             find = self._by_points if few else self._by_scatters
             log_det[some], error[some] = find(low[some], high[some], weight[some])
         parts = w_a * self._log_det[low] + w_b * self._log_det[high]
-        cost = 0.5 * (weight * log_det - parts)
+        cost = 0.5 * self._unit * (weight * log_det - parts)
         # w Σ_ii is at least the sum of those of the parts, whose errors are like it.
         error *= 1 + self._one / self._rounding * (self._depth[low] + self._depth[high])
-        return cost, weight * (3 * error + 8 * _EPS * np.abs(log_det))
+        error = 3 * error + 8 * _EPS * np.abs(log_det)
+        return cost, self._unit * weight * error
 
     def _by_points(
         self, low: np.ndarray, high: np.ndarray, weight: np.ndarray
@@ -209,8 +210,8 @@ class RoughGaussians(RoughCosts):
 
     def _error(self, matrices: np.ndarray) -> np.ndarray:
         """The most that rounding changes log-determinants, `[p]`."""
-        diagonal = np.diagonal(matrices, axis1=-2, axis2=-1)
-        return self._rounding * np.sum(np.sqrt(diagonal), axis=-1) ** 2
+        roots = np.sqrt(np.einsum("pdd->pd", matrices))
+        return self._rounding * np.einsum("pd->p", roots) ** 2
 
     @override
     def unite(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -284,11 +285,29 @@ class RoughGaussians(RoughCosts):
             kept = getattr(self, name)
             kept[slots] = kept[some]
 
+    def _weighted_squares(self, rows: slice, columns: slice, out: np.ndarray) -> None:
+        """w_i w_j ‖y_i − y_j‖² of slots, no more; `[r, c]`."""
+        a, b = (self._mean[some] for some in (rows, columns))
+        norm_a, norm_b = ((1 - 4 * self._rounding) * self._norm[s] for s in (rows, columns))
+        first = np.concatenate([a, norm_a[:, None], np.ones((len(a), 1))], axis=1)
+        second = np.concatenate([-2 * b, np.ones((len(b), 1)), norm_b[:, None]], axis=1)
+        first *= self._weight[rows, None]
+        second *= self._weight[columns, None]
+        multiply(first, second.T, out)
+        np.maximum(out, 0, out=out)
+
+    def _room_for(self, shape: tuple[int, int]) -> np.ndarray:
+        """Arrays to write into, `[4, r, c]`: memory that is new each time is slow."""
+        size = shape[0] * shape[1]
+        if size > self._work.shape[1]:
+            self._work = np.empty((4, size))
+        return self._work[:, :size].reshape(4, *shape)
+
     @override
-    def bounds(
+    def raise_bounds(
         self, unions: slice, others: slice, limit: np.ndarray, out: np.ndarray
     ) -> None:
-        """Bound the part of the cost that goes by means.
+        """Raise bounds to that of the part of the cost that goes by means.
 
         With Σ_k ≤ λ_k I that is at least
 
@@ -300,23 +319,25 @@ class RoughGaussians(RoughCosts):
         """
         some = slice(self._size + unions.start, self._size + unions.stop)
         w, v = self._weight[some, None], self._weight[others]
-        mean, norm = self._mean[others], self._norm[others]
-        greatest, dim = self._greatest[others], mean.shape[1]
-        multiply(self._mean[some], -2 * mean.T, out)
-        sizes = self._norm[some, None] + norm
-        sizes *= 1 - 4 * self._rounding
-        out += sizes
-        np.maximum(out, 0, out=out)
-        total = w + v
-        share = np.divide(w, total, out=sizes)
-        share *= v
-        out *= share
-        size = np.add(w * self._greatest[some, None], v * greatest, out=share)
-        out /= size
-        np.log1p(out, out=out)
-        out *= (0.5 - self._rounding) * total
-        flat = np.flatnonzero(out < limit[:, None])
-        row, near = np.divmod(flat, out.shape[1])
+        mean, greatest = self._mean[others], self._greatest[others]
+        dim = mean.shape[1]
+        # Of means so near that rounding has moved them, and of eigenvalues so far from
+        # the greatest that rounding has: none is less than 1.
+        slack = self._unit * dim * self._slack[unions, None]
+        low, size, total, noise = self._room_for(out.shape)
+        np.multiply(slack * self._one, self._depth[others], out=noise)
+        noise += slack * (self._rounding + self._one * self._depth[some, None])
+        self._weighted_squares(some, others, low)
+        np.add(w, v, out=total)
+        np.add(w * self._greatest[some, None], v * greatest, out=size)
+        size *= total
+        low /= size
+        np.log1p(low, out=low)
+        low *= (0.5 - self._rounding) * self._unit
+        low -= noise
+        low *= total
+        np.maximum(out, low, out=out)
+        row, near = np.divmod(np.flatnonzero(out < limit), out.shape[1])
         weight, p, q = total[row, near], w[row, 0], v[near]
         p /= weight
         q /= weight
@@ -333,7 +354,7 @@ class RoughGaussians(RoughCosts):
             multiply(delta[part], axes[k], along[part])
         np.square(along, out=along)
         across = (1 - self._rounding) * np.einsum("pd,pd->p", delta, delta)
-        across -= along.sum(axis=1)
+        across -= np.einsum("pd->p", along)
         floor = q * greatest[near]
         # Axes may be missing where eigenvalues are next to 1.
         beside = np.maximum(values[:, dim - many - 1], 1 + _FLAT)
@@ -342,18 +363,11 @@ class RoughGaussians(RoughCosts):
         size *= p[:, None]
         size += floor[:, None]
         along /= size
-        spread += along.sum(axis=1)
+        spread += np.einsum("pd->p", along)
         spread *= p * q * (1 - self._rounding)
-        out[row, near] = (0.5 - self._rounding) * weight * np.log1p(spread)
-        # Of means so near that rounding has moved them, and of eigenvalues so far from
-        # the greatest that rounding has: none is less than 1.
-        depth = self._depth[others] + self._depth[some, None]
-        depth *= self._one
-        depth += self._rounding
-        depth *= dim * self._slack[unions, None]
-        depth *= total
-        out -= depth
-        np.maximum(out, 0, out=out)
+        found = (0.5 - self._rounding) * self._unit * np.log1p(spread)
+        found -= noise[row, near]
+        out[row, near] = np.maximum(out[row, near], weight * found)
 
     @override
     def keep(self, slots: np.ndarray) -> None:

@@ -36,4 +36,4 @@ def log_dets(matrices: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError:
         sign, log_det = np.linalg.slogdet(matrices)
         return np.where(sign > 0, log_det, np.nan)
-    return 2 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
+    return 2 * np.einsum("pd->p", np.log(np.einsum("pdd->pd", factor)))

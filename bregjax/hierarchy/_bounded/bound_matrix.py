@@ -33,7 +33,7 @@ class BoundMatrix:
     """Lower bounds of the costs of all pairs of slots, infinite where none may merge.
 
     Attributes:
-        bound: `[c, c]`, symmetric.
+        bound: `[c, c]`, symmetric, of slots that are in use.
         kind: BOUND, ROUGH or COST of each, `[c, c]`.
         least: No more than the least entry of each row, `[c]`.
         nearest: Where that was, when the row was looked at last, `[c]`.
@@ -48,22 +48,34 @@ class BoundMatrix:
         np.fill_diagonal(self.kind, COST)
         self.least, self.nearest = np.full(size, np.inf), np.zeros(size, int)
         self.sure = np.zeros(size, bool)
+        self._gone = np.zeros(0, int)
+        self._room = np.empty((0, size))
 
     def __len__(self) -> int:
         return len(self.least)
 
+    def rows(self, rows: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Bounds of rows, `[r, c]`, infinite in slots that are not used any more."""
+        # Without a mode NumPy makes a copy of what it takes.
+        bounds = self.bound.take(rows, axis=0, out=out, mode="clip")
+        bounds[:, self._gone] = np.inf
+        return bounds
+
     def look(self, rows: np.ndarray, but: np.ndarray | None = None) -> np.ndarray:
         """Find the least entries of rows, but in some slots; return the rows, `[r, c]`.
 
-        These are infinite in the slots that are left out.
+        These are infinite in the slots that are left out, and there until the next look
+        alone: memory that is new each time takes longer than the search.
         """
-        bounds = self.bound[rows]
+        if len(rows) > len(self._room):
+            self._room = np.empty((len(rows), len(self)))
+        bounds = self.rows(rows, self._room[: len(rows)])
         if but is not None:
             bounds[:, but] = np.inf
         nearest = bounds.argmin(axis=1)
-        self.nearest[rows] = nearest
-        self.least[rows] = bounds[np.arange(len(rows)), nearest]
-        self.sure[rows] = self.kind[rows, nearest] > BOUND
+        least = bounds[np.arange(len(rows)), nearest]
+        self.nearest[rows], self.least[rows] = nearest, least
+        self.sure[rows] = (self.kind[rows, nearest] > BOUND) | (least == np.inf)
         return bounds
 
     def limit(self) -> float:
@@ -80,7 +92,7 @@ class BoundMatrix:
     def within(self, limit: float) -> tuple[np.ndarray, np.ndarray]:
         """The pairs whose entry is at most a limit, the lower slot first."""
         rows = np.flatnonzero(self.least <= limit)
-        near = np.flatnonzero(self.bound[rows].ravel() <= limit)
+        near = np.flatnonzero(self.rows(rows) <= limit)
         row, column = np.divmod(near, len(self))
         return distinct_pairs(rows[row], column, len(self))
 
@@ -110,16 +122,13 @@ class BoundMatrix:
             low: The slots of these parts, `[t]`.
             high: Those of the others, `[t]`, which are not used any more.
             bound: Bounds with all slots, `[t, c]`, and with each other in the columns
-                `low`; infinite in the column of the union itself, and in `high`.
+                `low`; infinite in the column of the union itself.
             kind: BOUND, ROUGH or COST of each, `[t, c]`.
         """
         # Columns as rows of the transpose take NumPy less time.
-        for all_, new, gone in (
-            (self.bound, bound, np.inf),
-            (self.kind, kind, COST),
-        ):
+        for all_, new in ((self.bound, bound), (self.kind, kind)):
             all_[low] = all_.T[low] = new
-            all_[high] = all_.T[high] = gone
+        self._gone = np.concatenate([self._gone, high])
         self.forget(low, high)
         least = bound.min(axis=0)
         self.sure[least < self.least] = False
@@ -134,13 +143,16 @@ class BoundMatrix:
         self.sure[gone[self.nearest]] = False
 
     def keep(self, slots: np.ndarray) -> None:
-        """Leave out all other slots, which must have no finite entry."""
+        """Leave out all other slots, which must not be in use."""
         number = np.zeros(len(self), int)
         number[slots] = np.arange(len(slots))
-        both = np.ix_(slots, slots)
-        self.bound, self.kind = self.bound[both], self.kind[both]
+        self.bound, self.kind = (
+            all_.take(slots, axis=0).take(slots, axis=1)
+            for all_ in (self.bound, self.kind)
+        )
         self.nearest = number[self.nearest[slots]]
         self.least, self.sure = self.least[slots], self.sure[slots]
+        self._gone, self._room = self._gone[:0], np.empty((0, len(slots)))
 
 
 def telescoped(
@@ -190,5 +202,5 @@ def distinct_pairs(
     first: np.ndarray, second: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The distinct pairs of slots below `size`, the lower slot first."""
-    pair = np.minimum(first, second) * size + np.maximum(first, second)
-    return np.divmod(np.unique(pair), size)
+    pair = np.sort(np.minimum(first, second) * size + np.maximum(first, second))
+    return np.divmod(pair[np.diff(pair, prepend=-1) > 0], size)

@@ -160,17 +160,19 @@ class Rounds:
             for start in range(0, len(rows), step):
                 some = rows[start : start + step]
                 bounds = pairs.look(some, gone)
-                still = ~pairs.sure[some] & (pairs.least[some] <= limit)
-                if still.any():
-                    self._raise(some[still], bounds[still], limit)
+                self._raise(some, bounds, limit)
 
     def _raise(self, rows: np.ndarray, bounds: np.ndarray, limit: float) -> None:
         """Raise bounds of rows until each has a cost within a limit or none there."""
         pairs, size = self.pairs, len(self.pairs)
+        unsure = ~pairs.sure[rows] & (pairs.least[rows] <= limit)
+        if not unsure.any():
+            return
         # One tells how much more there is to look at.
         nearest = pairs.nearest[rows]
-        self._estimate(*distinct_pairs(rows, nearest, size))
+        self._estimate(*distinct_pairs(rows[unsure], nearest[unsure], size))
         known = np.minimum(pairs.bound[rows, nearest], limit)
+        known[~unsure] = -np.inf
         place, slot = np.divmod(np.flatnonzero(bounds <= known[:, None]), size)
         value = bounds[place, slot]
         order = np.lexsort((value, place))
@@ -201,28 +203,30 @@ class Rounds:
 
     def _bound(self, found: Speculation) -> None:
         """Bound what unions may cost; leave out what is not certain by 2."""
-        bound, pairs, most = found.bound, self.pairs, found.most
+        bound, between = found.bound, found.between
+        pairs, most = self.pairs, found.most
         size, count = len(pairs), len(found.low)
         certain, step = count, max(_BLOCK // size, 1)
         unions = slice(size, size + count)
         for start in range(0, count, step):
             some = slice(start, min(start + step, count))
             low, high, cost = found.low[some], found.high[some], most[some, None]
-            a, b = pairs.bound[low], pairs.bound[high]
+            a, b = pairs.rows(low), pairs.rows(high)
             here = np.arange(len(a))
             a[here, high] = b[here, low] = np.inf
             rival = np.flatnonzero(np.minimum(a, b) <= cost)
             place, slot = start + rival // size, rival % size
             place = place[found.death[slot] >= place]
             certain = int(np.min(place, initial=certain))
-            out, limit = np.empty_like(a), _FAR * most[some]
-            self.rough.bounds(some, slice(0, size), limit, out)
-            np.maximum(telescoped_rows(a, b, cost), out, out=bound[some])
-            between = np.empty((len(a), count))
-            self.rough.bounds(some, unions, limit, between)
+            bound[some] = telescoped_rows(a, b, cost)
+            # Of slots that are there when the union is, and of later unions.
+            after, far = np.arange(some.start, some.stop)[:, None], _FAR * cost
+            limit = np.where(found.death > after, far, -np.inf)
+            self.rough.raise_bounds(some, slice(0, size), limit, bound[some])
             a, b = bound[some, found.low], bound[some, found.high]
-            telescoped = telescoped_rows(a, b, most)
-            np.maximum(telescoped, between, out=found.between[some])
+            between[some] = telescoped_rows(a, b, most)
+            limit = np.where(np.arange(count) > after, far, -np.inf)
+            self.rough.raise_bounds(some, unions, limit, between[some])
         found.cut(certain)
 
 

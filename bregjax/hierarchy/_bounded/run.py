@@ -269,19 +269,17 @@ class BoundedRun:
         one, other = np.array([low]), np.array([high])
         union, noise_of_union = self._union(low, high)
         slack = 4 * (noise + noise[low] + noise[high])
-        bound = telescoped(pairs.bound[low], pairs.bound[high], cost, slack)
+        bound = telescoped(*pairs.rows(np.array([low, high])), cost, slack)
         if not self.host.telescopes:
             bound[bound < np.inf] = 0
         bound = bound[None]
         if self._rough is not None:
             self._rough.unite(one, other)
-            found, limit = np.empty_like(bound), np.array([_FAR * cost])
-            every = slice(0, len(pairs))
-            self._rough.bounds(slice(0, 1), every, limit, found)
+            limit = np.full_like(bound, _FAR * cost)
+            self._rough.raise_bounds(slice(0, 1), slice(0, len(pairs)), limit, bound)
             self._rough.take(one)
-            np.maximum(bound, found, out=bound)
         noise[low] = noise_of_union
-        self._join(one, other, union, bound, np.where(bound == np.inf, COST, BOUND))
+        self._join(one, other, union, bound, np.full(bound.shape, BOUND))
 
     def _join(
         self,

@@ -8,7 +8,7 @@ the first two come next, and then that union and that point.
 import numpy as np
 
 from bregjax.clusters._rough_costs import RoughCosts
-from bregjax.hierarchy._bounded.bound_matrix import BOUND, COST, ROUGH
+from bregjax.hierarchy._bounded.bound_matrix import BOUND, ROUGH
 
 __all__ = ["Speculation"]
 
@@ -25,7 +25,7 @@ class Speculation:
         most: What each costs, or more.
         death: Which of them each slot is part of, t if of none; `[c]`.
         bound: Lower bounds of the costs of unions with all slots, `[t, c]`.
-        kind: BOUND, ROUGH or COST of each.
+        kind: BOUND or ROUGH of each.
         between: Those with each other, `[t, t]`.
         kind_between: Likewise.
     """
@@ -65,7 +65,7 @@ class Speculation:
         if not count:
             return 0
         last = np.minimum(self.death, count - 1)
-        union, slot = np.nonzero(self.bound <= self.most[last])
+        union, slot = np.divmod(np.flatnonzero(self.bound <= self.most[last]), size)
         later = self.death[slot] > union
         union, slot = union[later], slot[later]
         first, second = np.nonzero(np.triu(self.between <= self.most[-1]))
@@ -109,6 +109,4 @@ class Speculation:
         """Bounds of the costs of unions, in their slots, and their kinds; `[t, c]`."""
         bound, kind = self.bound, self.kind
         bound[:, self.low], kind[:, self.low] = self.between, self.kind_between
-        bound[:, self.high] = np.inf
-        kind[bound == np.inf] = COST
         return bound, kind
