@@ -166,32 +166,46 @@ class RoughGaussians(RoughCosts):
             log_det[some], error[some] = find(low[some], high[some], weight[some])
         parts = w_a * self._log_det[low] + w_b * self._log_det[high]
         cost = 0.5 * self._unit * (weight * log_det - parts)
+        far = self._moved(np.maximum(self._norm[low], self._norm[high]))
+        error += far * (2 * np.sqrt(self._points.shape[1]) + far)
         # w Σ_ii is at least the sum of those of the parts, whose errors are like it.
         error *= 1 + self._one / self._rounding * (self._depth[low] + self._depth[high])
         error = 3 * error + 8 * _EPS * np.abs(log_det)
         return cost, self._unit * weight * error
 
+    def _moved(self, norm: np.ndarray) -> np.ndarray:
+        """How far rounding moves points at most, from their squared norms."""
+        return np.sqrt(self._points.shape[1] * norm) / _ROUNDINGS * self._rounding
+
     def _by_points(
         self, low: np.ndarray, high: np.ndarray, weight: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Log det Σ of unions of few points, and the most that it is off, `[p]`."""
-        first = self._count[low]
-        size = int((first + self._count[high]).max())
-        # Points of the second come after those of the first.
-        members, shares = self._members[low, :size], self._shares[low, :size]
-        row, place = np.nonzero(self._shares[high, :size])
-        after = first[row] + place
-        members[row, after] = self._members[high[row], place]
-        shares[row, after] = self._shares[high[row], place]
-        points = self._about_mean(members, shares / weight[:, None])
+        size = int((self._count[low] + self._count[high]).max())
+        # Points of the second come from the end backwards; what fills up is 0.
+        members, shares = (
+            kept[low, :size] + kept[high, size - 1 :: -1]
+            for kept in (self._members[:, :size], self._shares[:, :size])
+        )
+        share = (self._weight[high] / weight)[:, None]
+        mean = self._mean[low]
+        mean += share * (self._mean[high] - mean)
+        shares /= weight[:, None]
+        points = self._about(mean, members, shares)
         products = points @ points.swapaxes(1, 2)
-        products += np.eye(members.shape[1])
+        diagonal = np.einsum("pnn->pn", products)
+        diagonal += 1
         return log_dets(products), self._error(products)
 
-    def _about_mean(self, members: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """√π_i (y_i − ȳ) of clusters, `[p, n, d]`."""
-        points = self._points[members]
-        points -= shares[:, None, :] @ points
+    def _about(
+        self, center: np.ndarray, members: np.ndarray, shares: np.ndarray
+    ) -> np.ndarray:
+        """√π_i (y_i − c) of clusters, `[p, n, d]`.
+
+        With a mean for c that is off by ε, their products are off by no more than ε².
+        """
+        points = self._points.take(members, axis=0)
+        points -= center[:, None]
         points *= np.sqrt(shares)[:, :, None]
         return points
 
@@ -261,7 +275,7 @@ class RoughGaussians(RoughCosts):
             unions = self._size + few
             size = int(self._count[unions].max())
             shares = self._shares[unions, :size] / self._weight[unions, None]
-            points = self._about_mean(self._members[unions, :size], shares)
+            points = self._about(self._mean[unions], self._members[unions, :size], shares)
             values, axes = np.linalg.eigh(points @ points.swapaxes(1, 2))
             narrow = values[:, -1] <= _WIDE
             few, values, axes = few[narrow], np.maximum(values[narrow], 0), axes[narrow]
@@ -284,6 +298,12 @@ class RoughGaussians(RoughCosts):
         for name in _KEPT:
             kept = getattr(self, name)
             kept[slots] = kept[some]
+
+    def _noise(self, slots: slice) -> np.ndarray:
+        """How wrong rounding of covariances and means makes bounds, `[c]`."""
+        noise = self._rounding + self._one * self._depth[slots]
+        far = self._moved(self._norm[slots]) / self._points.shape[1]
+        return noise * (1 + 4 / self._rounding * far)
 
     def _weighted_squares(self, rows: slice, columns: slice, out: np.ndarray) -> None:
         """w_i w_j ‖y_i − y_j‖² of slots, no more; `[r, c]`."""
@@ -325,8 +345,8 @@ class RoughGaussians(RoughCosts):
         # the greatest that rounding has: none is less than 1.
         slack = self._unit * dim * self._slack[unions, None]
         low, size, total, noise = self._room_for(out.shape)
-        np.multiply(slack * self._one, self._depth[others], out=noise)
-        noise += slack * (self._rounding + self._one * self._depth[some, None])
+        np.multiply(slack, self._noise(others), out=noise)
+        noise += slack * self._noise(some)[:, None]
         self._weighted_squares(some, others, low)
         np.add(w, v, out=total)
         np.add(w * self._greatest[some, None], v * greatest, out=size)
