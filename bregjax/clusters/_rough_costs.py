@@ -30,8 +30,12 @@ class RoughCosts(abc.ABC):
     room: int
 
     @abc.abstractmethod
-    def first_bounds(self) -> np.ndarray:
-        """Lower bounds of the costs of all pairs of points, `[m, m]`."""
+    def first_bounds(self) -> tuple[np.ndarray, float]:
+        """Lower bounds of the costs of all pairs of points, `[m, m]`.
+
+        Returns:
+            These, and from where on they are costs, less what these may be off.
+        """
 
     @abc.abstractmethod
     def costs(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

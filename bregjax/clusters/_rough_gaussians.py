@@ -16,6 +16,7 @@ G = ½ [[1, −1], [−1, 1]]: det(I + G) = 1.5² − 0.5² = 2, whatever the di
 cost is ½ · 2 · log 2.
 """
 
+import math
 from typing import Any, Self
 
 import numpy as np
@@ -34,7 +35,7 @@ _EPS = np.finfo(float).eps
 _ROUNDINGS = 8
 # Points of a cluster that are kept beside its covariance; no more than this share of
 # the columns: a matrix of products is cheaper than a covariance if it is smaller.
-_MOST, _SHARE = 20, 0.4
+_MOST, _SHARE = 20, 0.5
 # Where whitening loses nearly all digits, or squares nearly overflow, nothing is rough.
 _WORST, _LARGEST = 1e12, 1e280
 # Pairs of points that are bounded together: what a cache holds.
@@ -45,6 +46,8 @@ _SIZES, _ENOUGH = (2, 4, 6, 8, 12, 16), 64
 # which are smaller, if they are no more than so many, and axes of those that are not
 # less than so many.
 _PLAIN, _WIDE, _FLAT = 8, 100.0, 0.01
+# How much a cost may be off to be as good as one by determinants.
+_SHARP = 1e-6
 # Unions at a time, at most.
 _ROOM = 256
 # What slots have.
@@ -102,7 +105,7 @@ class RoughGaussians(RoughCosts):
         self._count, self._depth = np.ones(len(slots), int), np.zeros(len(slots))
         self._one = _ROUNDINGS * condition * _EPS
         self._rounding = (dim + 4) * self._one
-        self._work = np.empty((4, 0))
+        self._work = np.empty(0)
 
     @classmethod
     def of(cls, points: GaussianState) -> Self | None:
@@ -125,15 +128,20 @@ class RoughGaussians(RoughCosts):
             return slots if np.sum(slots._norm) < _LARGEST else None
 
     @override
-    def first_bounds(self) -> np.ndarray:
-        """Bound ½ w log(1 + pq ‖y − y′‖²) from below; the distances are a product."""
+    def first_bounds(self) -> tuple[np.ndarray, float]:
+        """Bound ½ w log(1 + pq ‖y − y′‖²) from below; the distances are a product.
+
+        By products of means squares are off by no more than 16 γ ‖y‖², which makes
+        costs of ¼ w pq times a million of that, or more, sharp.
+        """
         m = len(self._points)
         bounds = np.empty((m, m))
         step = max(_BLOCK // m, 1)
         for start in range(0, m, step):
             rows = slice(start, min(start + step, m))
             self._bound_points(rows, bounds[rows])
-        return bounds
+        sharp = 4 * self._rounding * np.max(self._norm) * np.max(self._weight)
+        return bounds, float(sharp * self._unit / _SHARP)
 
     def _bound_points(self, rows: slice, out: np.ndarray) -> None:
         """Fill in rows of `first_bounds`, `[r, m]`."""
@@ -216,9 +224,10 @@ class RoughGaussians(RoughCosts):
         delta = self._mean[low]
         delta -= self._mean[high]
         delta *= np.sqrt(self._weight[low] / weight * self._weight[high])[:, None]
-        scatter = delta[:, :, None] * delta[:, None, :]
-        scatter += self._scatter[low]
-        scatter += self._scatter[high]
+        scatter, part = self._room_for(2, (len(low), *self._scatter.shape[1:]))
+        np.multiply(delta[:, :, None], delta[:, None, :], out=scatter)
+        for slots in (low, high):
+            scatter += self._scatter.take(slots, axis=0, out=part, mode="clip")
         log_det = log_dets(scatter) - scatter.shape[1] * np.log(weight)
         return log_det, self._error(scatter) / weight
 
@@ -285,7 +294,7 @@ class RoughGaussians(RoughCosts):
             self._values[few, dim - size :] = 1 + values
             self._axes[few, :, dim - size :] = axes.swapaxes(1, 2)
             # Rounding changes products by n d ε g_1 and axes by 1 / _FLAT times that,
-            # which counts 1 + g_1 times: no more than this, with n less than d / 2.
+            # which counts 1 + g_1 times: no more than this, with n up to d / 2.
             self._slack[few] = 8 * (1 + values[:, -1]) ** 2
             plain[few] = False
         if plain.any():
@@ -316,12 +325,12 @@ class RoughGaussians(RoughCosts):
         multiply(first, second.T, out)
         np.maximum(out, 0, out=out)
 
-    def _room_for(self, shape: tuple[int, int]) -> np.ndarray:
-        """Arrays to write into, `[4, r, c]`: memory that is new each time is slow."""
-        size = shape[0] * shape[1]
-        if size > self._work.shape[1]:
-            self._work = np.empty((4, size))
-        return self._work[:, :size].reshape(4, *shape)
+    def _room_for(self, count: int, shape: tuple[int, ...]) -> np.ndarray:
+        """Arrays to write into: memory that is new each time is slow."""
+        size = count * math.prod(shape)
+        if size > len(self._work):
+            self._work = np.empty(size)
+        return self._work[:size].reshape(count, *shape)
 
     @override
     def raise_bounds(
@@ -344,7 +353,7 @@ class RoughGaussians(RoughCosts):
         # Of means so near that rounding has moved them, and of eigenvalues so far from
         # the greatest that rounding has: none is less than 1.
         slack = self._unit * dim * self._slack[unions, None]
-        low, size, total, noise = self._room_for(out.shape)
+        low, size, total, noise = self._room_for(4, out.shape)
         np.multiply(slack, self._noise(others), out=noise)
         noise += slack * self._noise(some)[:, None]
         self._weighted_squares(some, others, low)

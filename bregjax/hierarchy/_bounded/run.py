@@ -117,7 +117,9 @@ class BoundedRun:
         else:
             # What a rough cost may be off is taken off.
             self._noise = np.zeros(size)
-            self._pairs = BoundMatrix(self._rough.first_bounds(), BOUND)
+            bounds, sharp = self._rough.first_bounds()
+            self._pairs = BoundMatrix(bounds, ROUGH)
+            self._pairs.kind[bounds < sharp] = BOUND
             self._rounds = Rounds(self._rough, self._pairs)
         if apart is not None:
             # An infinite cost stays one: those of a union follow from its parts'.
