@@ -14,7 +14,7 @@ from bregjax.clusters._host_model import rows_of
 from bregjax.clusters._moments import Moments
 from bregjax.clusters._rough_gaussians import RoughGaussians
 from bregjax.hierarchy._engine_bounded import bounded
-from bregjax.hierarchy._host_costs import host_leaves, rough_host
+from bregjax.hierarchy._host_costs import host_leaves, put, rough_host
 
 TABLES = {
     "groups": lambda rng: rng.normal(size=(60, 6)) + 5 * rng.integers(3, size=(60, 1)),
@@ -54,22 +54,21 @@ def test_costs_are_off_by_no_more_than_they_say(name, factor, rng):
         host, nodes, rough = slots_of(problem)
         m = problem.num_points
         low, high = np.triu_indices(m, 1)
-        costs = host.search_costs(rows_of(nodes, low), rows_of(nodes, high))[0]
-        first = rough.first_bounds()[low, high]
+        costs = cost_of(host, nodes, low, high)
+        bounds, sharp = rough.first_bounds()
+        first = bounds[low, high]
         assert np.all(first <= costs)
+        off = costs[first >= sharp] - first[first >= sharp]
+        assert np.all(off <= 1e-6 * costs[first >= sharp])
         np.testing.assert_allclose(first, costs, rtol=1e-6, atol=1e-4)
         slots = list(range(m))
         while len(slots) > 2:
             a, b = sorted(rng.choice(slots, 2, replace=False).tolist())
-            union = rough.pool(*(rows_of(nodes, slice(k, k + 1)) for k in (a, b)))
-            for all_, new in zip(leaves_of(nodes), leaves_of(union), strict=True):
-                all_[a] = new[0]
-            join(rough, a, b)
+            join(host, nodes, rough, a, b)
             slots.remove(b)
             others = np.array([slot for slot in slots if slot != a])
             here = np.full(len(others), a)
-            states = rows_of(nodes, here), rows_of(nodes, others)
-            cost = host.search_costs(*states)[0]
+            cost = cost_of(host, nodes, here, others)
             found, error = rough.costs(here, others)
             assert np.all(np.abs(found - cost) <= error + 1e-13 * cost)
             assert np.all(error <= 1e-3 * (1 + cost))
@@ -78,8 +77,39 @@ def test_costs_are_off_by_no_more_than_they_say(name, factor, rng):
                 assert np.all(bounds <= cost * (1 + 1e-12))
 
 
-def join(rough, low, high):
+@pytest.mark.parametrize("far", [1e3, 1e5, 1e7])
+def test_points_far_from_the_middle_are_moved_by_rounding(far, rng):
+    """Two groups, each of which is narrow beside how far it is from the middle."""
+    x = rng.normal(size=(20, 3)) + far * (np.arange(20) % 2)[:, None]
+    family = bj.Gaussian(roots=False)
+    smoothing = bj.blur([0.3, 1.1, 1.7])
+    with working(bj.Problem(x, family=family, smoothing=smoothing)) as problem:
+        host, nodes, rough = slots_of(problem)
+        slots = np.arange(20)
+        # Of two of a group, of three, and of one of each.
+        for a, b in ((0, 0), (0, 2), (0, 4), (1, 3), (5, 6)):
+            if a < b:
+                join(host, nodes, rough, a, b)
+                slots = slots[slots != b]
+                others = slots[slots != a]
+                cost = cost_of(host, nodes, np.full(len(others), a), others)
+                bounds = bounds_of_union(rough, 20, np.inf)[others]
+                assert np.all(bounds <= cost * (1 + 1e-12))
+            low, high = (slots[k] for k in np.triu_indices(len(slots), 1))
+            cost = cost_of(host, nodes, low, high)
+            found, error = rough.costs(low, high)
+            assert np.all(np.abs(found - cost) <= error + 1e-13 * cost)
+
+
+def cost_of(host, nodes, low, high):
+    """Costs of pairs of slots, by the model."""
+    return host.search_costs(rows_of(nodes, low), rows_of(nodes, high))[0]
+
+
+def join(host, nodes, rough, low, high):
     """Put the union of two slots into the first."""
+    parts = (rows_of(nodes, slice(k, k + 1)) for k in (low, high))
+    put(nodes, slice(low, low + 1), host.settle(rough.pool(*parts)))
     rough.unite(np.array([low]), np.array([high]))
     rough.take(np.array([low]))
 
@@ -87,12 +117,10 @@ def join(rough, low, high):
 def bounds_of_union(rough, m, limit):
     """Bounds of the costs of the union made last, with all slots."""
     bounds = np.empty((1, m))
-    rough.bounds(slice(0, 1), slice(0, m), np.array([limit]), bounds)
+    bounds = np.zeros((1, m))
+    limits = np.full((1, m), limit)
+    rough.raise_bounds(slice(0, 1), slice(0, m), limits, bounds)
     return bounds[0]
-
-
-def leaves_of(state):
-    return state.weight, state.moments.mean, state.moments.covariance
 
 
 def test_the_worked_example():
@@ -101,7 +129,8 @@ def test_the_worked_example():
         _, _, rough = slots_of(copy)
     cost, error = rough.costs(np.array([0]), np.array([1]))
     np.testing.assert_allclose(cost, np.log(2), rtol=1e-14)
-    np.testing.assert_allclose(rough.first_bounds()[0, 1], np.log(2), rtol=1e-12)
+    first = rough.first_bounds()[0]
+    np.testing.assert_allclose(first[0, 1], np.log(2), rtol=1e-12)
     assert 0 < error[0] < 1e-12
 
 
@@ -148,13 +177,8 @@ def test_errors_grow_with_the_merges_on_the_way(rng):
         low, last = np.array([0]), np.array([299])
         first = rough.costs(low, last)[1]
         for slot in range(1, 299):
-            states = rows_of(nodes, slice(0, 1)), rows_of(nodes, slice(slot, slot + 1))
-            for all_, new in zip(
-                leaves_of(nodes), leaves_of(rough.pool(*states)), strict=True
-            ):
-                all_[0] = new[0]
-            join(rough, 0, slot)
-        cost = host.search_costs(rows_of(nodes, low), rows_of(nodes, last))[0]
+            join(host, nodes, rough, 0, slot)
+        cost = cost_of(host, nodes, low, last)
         found, error = rough.costs(low, last)
         assert np.all(np.abs(found - cost) <= error)
         assert np.all(error > 10 * first)

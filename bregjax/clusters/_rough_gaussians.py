@@ -6,7 +6,10 @@ points. Rounding changes an entry of Σ = I + C by at most γ √(Σ_ii Σ_jj), 
 
     |δ log det Σ| ≤ Σ_ij |(Σ⁻¹)_ij| |δΣ_ij| ≤ γ (Σ_i √Σ_ii)²,     as Σ⁻¹ ≤ I.
 
-Each union adds to γ: it grows with the number of merges from a leaf to the cluster.
+Each union adds to γ: it grows with the number of merges from a leaf to the cluster. And
+points far from the middle, c, are moved by up to ε = γ √d ‖y‖ / 8, which changes
+
+    |δ log det Σ| ≤ 2 Σ_i π_i ε ‖Σ⁻¹ (y_i − ȳ)‖ + d ε² ≤ 2 √d ε + d ε².
 
 Of n < d points with shares π, C has rank below n, and det(I + C) = det(I + G) with the
 n × n matrix G_ij = √(π_i π_j) y_i · y_j of their products about the mean.
@@ -26,6 +29,7 @@ from bregjax.clusters._gaussian_state import GaussianState
 from bregjax.clusters._moments import Moments
 from bregjax.clusters._rough_costs import RoughCosts
 from bregjax.clusters._small_matrices import log_dets, multiply
+from bregjax.clusters._union_axes import UnionAxes
 
 __all__ = ["RoughGaussians", "alike"]
 
@@ -42,11 +46,7 @@ _WORST, _LARGEST = 1e12, 1e280
 _BLOCK = 2**17
 # Unions of no more points than these are treated apart where there are enough pairs.
 _SIZES, _ENOUGH = (2, 4, 6, 8, 12, 16), 64
-# In more than so many columns eigenvalues of few points are found by their products,
-# which are smaller, if they are no more than so many, and axes of those that are not
-# less than so many.
-_PLAIN, _WIDE, _FLAT = 8, 100.0, 0.01
-# How much a cost may be off to be as good as one by determinants.
+# The share of a cost that it may be off, where it is taken for one.
 _SHARP = 1e-6
 # Unions at a time, at most.
 _ROOM = 256
@@ -68,10 +68,10 @@ _KEPT = (
 class RoughGaussians(RoughCosts):
     """Gaussians in slots, none of which has less covariance than the points.
 
-    Attributes of all slots: `_weight` (in `_unit`), `_mean` (white), `_scatter` (w Σ), `_log_det`,
-    `_greatest` (an eigenvalue of Σ), `_members` (points; weights beside, 0 of those
-    that fill up), `_count` of these, or more than there is room for, and `_depth`, the
-    most unions on the way from a point.
+    Attributes of all slots: `_weight` (in `_unit`), `_mean` (white), `_norm` (its
+    square), `_scatter` (w Σ), `_log_det`, `_greatest` (an eigenvalue of Σ), `_members`
+    (points; weights beside, 0 of those that fill up), `_count` of these, or more than
+    there is room for, and `_depth`, the most unions on the way from a point.
     """
 
     def __init__(self, points: GaussianState, inverse: np.ndarray, condition: float):
@@ -131,8 +131,7 @@ class RoughGaussians(RoughCosts):
     def first_bounds(self) -> tuple[np.ndarray, float]:
         """Bound ½ w log(1 + pq ‖y − y′‖²) from below; the distances are a product.
 
-        By products of means squares are off by no more than 16 γ ‖y‖², which makes
-        costs of ¼ w pq times a million of that, or more, sharp.
+        Their squares are off by no more than 16 γ ‖y‖², costs by ¼ w as much.
         """
         m = len(self._points)
         bounds = np.empty((m, m))
@@ -140,8 +139,8 @@ class RoughGaussians(RoughCosts):
         for start in range(0, m, step):
             rows = slice(start, min(start + step, m))
             self._bound_points(rows, bounds[rows])
-        sharp = 4 * self._rounding * np.max(self._norm) * np.max(self._weight)
-        return bounds, float(sharp * self._unit / _SHARP)
+        off = 4 * self._rounding * np.max(self._norm) * np.max(self._weight)
+        return bounds, float(off * self._unit / _SHARP)
 
     def _bound_points(self, rows: slice, out: np.ndarray) -> None:
         """Fill in rows of `first_bounds`, `[r, m]`."""
@@ -175,7 +174,8 @@ class RoughGaussians(RoughCosts):
         parts = w_a * self._log_det[low] + w_b * self._log_det[high]
         cost = 0.5 * self._unit * (weight * log_det - parts)
         far = self._moved(np.maximum(self._norm[low], self._norm[high]))
-        error += far * (2 * np.sqrt(self._points.shape[1]) + far)
+        far *= np.sqrt(self._points.shape[1])
+        error += far * (2 + far)
         # w Σ_ii is at least the sum of those of the parts, whose errors are like it.
         error *= 1 + self._one / self._rounding * (self._depth[low] + self._depth[high])
         error = 3 * error + 8 * _EPS * np.abs(log_det)
@@ -192,7 +192,7 @@ class RoughGaussians(RoughCosts):
         size = int((self._count[low] + self._count[high]).max())
         # Points of the second come from the end backwards; what fills up is 0.
         members, shares = (
-            kept[low, :size] + kept[high, size - 1 :: -1]
+            kept[low] + kept[high, ::-1]
             for kept in (self._members[:, :size], self._shares[:, :size])
         )
         share = (self._weight[high] / weight)[:, None]
@@ -263,43 +263,19 @@ class RoughGaussians(RoughCosts):
         depth = 1 + np.maximum(self._depth[low], self._depth[high])
         self._depth[some] = depth
         scatter /= weight[:, None, None]
-        self._find_axes(some, scatter)
-        self._log_det[some] = np.sum(np.log(self._values), axis=1)
+        self._axes = UnionAxes.of(scatter, fits, self._points_of(fits + self._size))
+        self._log_det[some] = np.sum(np.log(self._axes.values), axis=1)
         rounding = self._rounding + self._one * depth
-        self._greatest[some] = self._values.max(axis=1) * (1 + rounding)
+        self._greatest[some] = self._axes.values.max(axis=1) * (1 + rounding)
         return np.arange(some.start, some.stop)
 
-    def _find_axes(self, some: slice, covariance: np.ndarray) -> None:
-        """Find eigenvalues and axes of unions, of few points by their products.
-
-        With G = U diag(g) Uᵀ and points P about their mean, the axes are g_k^-½ (PᵀU)_k
-        and the eigenvalues 1 + g_k; but for rounding, which magnifies by g_1 / g_k.
-        """
-        count, dim = covariance.shape[:2]
-        self._values, self._axes = np.ones((count, dim)), np.zeros(covariance.shape)
-        self._slack = np.empty(count)
-        plain = np.ones(count, bool)
-        few = np.flatnonzero(self._count[some] <= self._members.shape[1])
-        if dim > _PLAIN and len(few):
-            unions = self._size + few
-            size = int(self._count[unions].max())
-            shares = self._shares[unions, :size] / self._weight[unions, None]
-            points = self._about(self._mean[unions], self._members[unions, :size], shares)
-            values, axes = np.linalg.eigh(points @ points.swapaxes(1, 2))
-            narrow = values[:, -1] <= _WIDE
-            few, values, axes = few[narrow], np.maximum(values[narrow], 0), axes[narrow]
-            axes = axes.swapaxes(1, 2) @ points[narrow]
-            flat = values < _FLAT
-            axes /= np.sqrt(np.where(flat, np.inf, values))[:, :, None]
-            self._values[few, dim - size :] = 1 + values
-            self._axes[few, :, dim - size :] = axes.swapaxes(1, 2)
-            # Rounding changes products by n d ε g_1 and axes by 1 / _FLAT times that,
-            # which counts 1 + g_1 times: no more than this, with n up to d / 2.
-            self._slack[few] = 8 * (1 + values[:, -1]) ** 2
-            plain[few] = False
-        if plain.any():
-            values, self._axes[plain] = np.linalg.eigh(covariance[plain])
-            self._values[plain], self._slack[plain] = values, values[:, -1]
+    def _points_of(self, slots: np.ndarray) -> np.ndarray:
+        """√π_i (y_i − ȳ) of clusters of few points, `[t, n, d]`."""
+        size = int(np.max(self._count[slots], initial=0))
+        members, shares = self._members[slots, :size], self._shares[slots, :size]
+        return self._about(
+            self._mean[slots], members, shares / self._weight[slots, None]
+        )
 
     @override
     def take(self, slots: np.ndarray) -> None:
@@ -316,10 +292,12 @@ class RoughGaussians(RoughCosts):
 
     def _weighted_squares(self, rows: slice, columns: slice, out: np.ndarray) -> None:
         """w_i w_j ‖y_i − y_j‖² of slots, no more; `[r, c]`."""
-        a, b = (self._mean[some] for some in (rows, columns))
-        norm_a, norm_b = ((1 - 4 * self._rounding) * self._norm[s] for s in (rows, columns))
-        first = np.concatenate([a, norm_a[:, None], np.ones((len(a), 1))], axis=1)
-        second = np.concatenate([-2 * b, np.ones((len(b), 1)), norm_b[:, None]], axis=1)
+        (a, norm_a), (b, norm_b) = (
+            (self._mean[some], (1 - 4 * self._rounding) * self._norm[some, None])
+            for some in (rows, columns)
+        )
+        first = np.concatenate([a, norm_a, np.ones_like(norm_a)], axis=1)
+        second = np.concatenate([-2 * b, np.ones_like(norm_b), norm_b], axis=1)
         first *= self._weight[rows, None]
         second *= self._weight[columns, None]
         multiply(first, second.T, out)
@@ -352,7 +330,7 @@ class RoughGaussians(RoughCosts):
         dim = mean.shape[1]
         # Of means so near that rounding has moved them, and of eigenvalues so far from
         # the greatest that rounding has: none is less than 1.
-        slack = self._unit * dim * self._slack[unions, None]
+        slack = self._unit * dim * self._axes.slack[unions, None]
         low, size, total, noise = self._room_for(4, out.shape)
         np.multiply(slack, self._noise(others), out=noise)
         noise += slack * self._noise(some)[:, None]
@@ -370,29 +348,11 @@ class RoughGaussians(RoughCosts):
         weight, p, q = total[row, near], w[row, 0], v[near]
         p /= weight
         q /= weight
-        # Of n points all but n − 1 eigenvalues are 1; the rest are no more than the
-        # next.
+        # Of n points all but n − 1 eigenvalues are 1.
         many = min(int(self._count[some].max()) - 1, dim - 1)
-        axes, values = self._axes[unions][:, :, dim - many :], self._values[unions]
         delta = self._mean[some][row]
         np.subtract(mean[near], delta, out=delta)
-        along = np.empty((len(near), many))
-        ends = np.searchsorted(row, np.arange(len(out) + 1)).tolist()
-        for k in range(len(out)):
-            part = slice(ends[k], ends[k + 1])
-            multiply(delta[part], axes[k], along[part])
-        np.square(along, out=along)
-        across = (1 - self._rounding) * np.einsum("pd,pd->p", delta, delta)
-        across -= np.einsum("pd->p", along)
-        floor = q * greatest[near]
-        # Axes may be missing where eigenvalues are next to 1.
-        beside = np.maximum(values[:, dim - many - 1], 1 + _FLAT)
-        spread = np.maximum(across, 0) / (p * beside[row] + floor)
-        size = values[row, dim - many :]
-        size *= p[:, None]
-        size += floor[:, None]
-        along /= size
-        spread += np.einsum("pd->p", along)
+        spread = self._axes[unions].spread(row, delta, p, q * greatest[near], many)
         spread *= p * q * (1 - self._rounding)
         found = (0.5 - self._rounding) * self._unit * np.log1p(spread)
         found -= noise[row, near]

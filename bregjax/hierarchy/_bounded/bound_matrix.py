@@ -33,7 +33,7 @@ class BoundMatrix:
     """Lower bounds of the costs of all pairs of slots, infinite where none may merge.
 
     Attributes:
-        bound: `[c, c]`, symmetric, of slots that are in use.
+        bound: `[c, c]`, symmetric; without meaning in columns of slots not in use.
         kind: BOUND, ROUGH or COST of each, `[c, c]`.
         least: No more than the least entry of each row, `[c]`.
         nearest: Where that was, when the row was looked at last, `[c]`.
@@ -125,9 +125,11 @@ class BoundMatrix:
                 `low`; infinite in the column of the union itself.
             kind: BOUND, ROUGH or COST of each, `[t, c]`.
         """
-        # Columns as rows of the transpose take NumPy less time.
+        # Columns as rows of the transpose take NumPy less time; those of `high` would
+        # take as long again, and `rows` hides them.
         for all_, new in ((self.bound, bound), (self.kind, kind)):
             all_[low] = all_.T[low] = new
+        self.bound[high] = np.inf
         self._gone = np.concatenate([self._gone, high])
         self.forget(low, high)
         least = bound.min(axis=0)

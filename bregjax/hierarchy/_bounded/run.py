@@ -271,7 +271,8 @@ class BoundedRun:
         one, other = np.array([low]), np.array([high])
         union, noise_of_union = self._union(low, high)
         slack = 4 * (noise + noise[low] + noise[high])
-        bound = telescoped(*pairs.rows(np.array([low, high])), cost, slack)
+        row_a, row_b = pairs.rows(np.array([low, high]))
+        bound = telescoped(row_a, row_b, cost, slack)
         if not self.host.telescopes:
             bound[bound < np.inf] = 0
         bound = bound[None]
