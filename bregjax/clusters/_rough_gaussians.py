@@ -89,7 +89,7 @@ class RoughGaussians(RoughCosts):
         slots = np.concatenate([np.arange(m), spare])
         # A power of two, so that products of weights stay in range and none is rounded.
         self._unit = float(np.ldexp(1.0, np.frexp(np.max(points.weight))[1]))
-        self._weight = (points.weight / self._unit)[slots]
+        self._weight = np.asarray(points.weight)[slots] / self._unit
         center = np.mean(points.moments.mean, axis=0)
         self._points = (points.moments.mean - center) @ inverse.T
         self._mean = self._points[slots]
