@@ -11,12 +11,12 @@ points far from the middle, c, are moved by up to ε = γ √d ‖y‖ / 8, whic
 
     |δ log det Σ| ≤ 2 Σ_i π_i ε ‖Σ⁻¹ (y_i − ȳ)‖ + d ε² ≤ 2 √d ε + d ε².
 
-Of n < d points with shares π, C has rank below n, and det(I + C) = det(I + G) with the
-n × n matrix G_ij = √(π_i π_j) y_i · y_j of their products about the mean.
+A union adds one direction to C: w C = HᵀH, where the rows of H are those of both parts
+and √(w_a w_b / w) (ȳ_a − ȳ_b). Of n < d points that are n − 1 rows, and det(I + C) =
+det(I + HHᵀ / w) is that of a smaller matrix.
 
-Example: two points of weight 1, 2 apart, are 1 from their mean, and with π = ½ each
-G = ½ [[1, −1], [−1, 1]]: det(I + G) = 1.5² − 0.5² = 2, whatever the dimension, and the
-cost is ½ · 2 · log 2.
+Example: of two points of weight 1 that are 2 apart H is one row of length √½ · 2, so
+that det(I + C) = 1 + 2 / 2 = 2, whatever the dimension, and the cost is ½ · 2 · log 2.
 """
 
 import math
@@ -37,15 +37,15 @@ _EPS = np.finfo(float).eps
 # Roundings of an entry of a covariance and of its factorisation, for each column and
 # for each union on the way.
 _ROUNDINGS = 8
-# Points of a cluster that are kept beside its covariance; no more than this share of
-# the columns: a matrix of products is cheaper than a covariance if it is smaller.
+# Rows of H that are kept beside the covariance; no more than this share of the columns:
+# a matrix of their products is cheaper than a covariance if it is smaller.
 _MOST, _SHARE = 20, 0.5
 # Where whitening loses nearly all digits, or squares nearly overflow, nothing is rough.
 _WORST, _LARGEST = 1e12, 1e280
 # Pairs of points that are bounded together: what a cache holds.
 _BLOCK = 2**17
-# Unions of no more points than these are treated apart where there are enough pairs.
-_SIZES, _ENOUGH = (2, 4, 6, 8, 12, 16), 64
+# Unions of no more rows than these are treated apart where there are enough pairs.
+_SIZES, _ENOUGH = (1, 3, 5, 7, 11, 15), 64
 # The share of a cost that it may be off, where it is taken for one.
 _SHARP = 1e-6
 # Unions at a time, at most.
@@ -58,9 +58,8 @@ _KEPT = (
     "_scatter",
     "_log_det",
     "_greatest",
-    "_members",
-    "_shares",
-    "_count",
+    "_factors",
+    "_rows",
     "_depth",
 )
 
@@ -69,9 +68,9 @@ class RoughGaussians(RoughCosts):
     """Gaussians in slots, none of which has less covariance than the points.
 
     Attributes of all slots: `_weight` (in `_unit`), `_mean` (white), `_norm` (its
-    square), `_scatter` (w Σ), `_log_det`, `_greatest` (an eigenvalue of Σ), `_members`
-    (points; weights beside, 0 of those that fill up), `_count` of these, or more than
-    there is room for, and `_depth`, the most unions on the way from a point.
+    square), `_scatter` (w Σ), `_log_det`, `_greatest` (an eigenvalue of Σ), `_factors`
+    (the rows of H, and zeros), `_rows` (how many there are, or one more than there is
+    room for) and `_depth`, the most unions on the way from a point.
     """
 
     def __init__(self, points: GaussianState, inverse: np.ndarray, condition: float):
@@ -91,20 +90,16 @@ class RoughGaussians(RoughCosts):
         self._unit = float(np.ldexp(1.0, np.frexp(np.max(points.weight))[1]))
         self._weight = np.asarray(points.weight)[slots] / self._unit
         center = np.mean(points.moments.mean, axis=0)
-        self._points = (points.moments.mean - center) @ inverse.T
-        self._mean = self._points[slots]
+        self._mean = ((points.moments.mean - center) @ inverse.T)[slots]
         self._norm = np.sum(self._mean**2, axis=1)
         self._scatter = self._weight[:, None, None] * np.eye(dim)
         self._log_det, self._greatest = np.zeros(len(slots)), np.ones(len(slots))
         room = max(min(_MOST, int(_SHARE * dim)), 1)
-        self._members = np.zeros((len(slots), room), int)
-        self._members[:, 0] = slots
-        self._shares = np.zeros((len(slots), room))
-        self._shares[:, 0] = self._weight
+        self._factors = np.zeros((len(slots), room, dim))
         self._most = [size for size in _SIZES if size < room] + [room]
-        self._count, self._depth = np.ones(len(slots), int), np.zeros(len(slots))
+        self._rows, self._depth = np.zeros(len(slots), int), np.zeros(len(slots))
         self._one = _ROUNDINGS * condition * _EPS
-        self._rounding = (dim + 4) * self._one
+        self._dim, self._rounding = dim, (dim + 4) * self._one
         self._work = np.empty(0)
 
     @classmethod
@@ -133,7 +128,7 @@ class RoughGaussians(RoughCosts):
 
         Their squares are off by no more than 16 γ ‖y‖², costs by ¼ w as much.
         """
-        m = len(self._points)
+        m = self._size
         bounds = np.empty((m, m))
         step = max(_BLOCK // m, 1)
         for start in range(0, m, step):
@@ -152,7 +147,7 @@ class RoughGaussians(RoughCosts):
         np.log1p(out, out=out)
         out *= (0.5 - self._rounding) * self._unit
         # Covariances may differ by rounding.
-        out -= self._rounding * self._unit * self._points.shape[1] ** 2
+        out -= self._rounding * self._unit * self._dim**2
         out *= total
         np.maximum(out, 0, out=out)
 
@@ -161,7 +156,7 @@ class RoughGaussians(RoughCosts):
         w_a, w_b = self._weight[low], self._weight[high]
         weight = w_a + w_b
         log_det, error = np.empty_like(weight), np.empty_like(weight)
-        count = self._count[low] + self._count[high]
+        count = self._rows[low] + self._rows[high] + 1
         # The smaller the matrices the better, if there are enough of a kind.
         kinds = np.searchsorted(self._most, count)
         if len(count) < _ENOUGH:
@@ -169,12 +164,12 @@ class RoughGaussians(RoughCosts):
         for kind in np.flatnonzero(np.bincount(kinds)):
             some = np.flatnonzero(kinds == kind)
             few = kind < len(self._most)
-            find = self._by_points if few else self._by_scatters
+            find = self._by_factors if few else self._by_scatters
             log_det[some], error[some] = find(low[some], high[some], weight[some])
         parts = w_a * self._log_det[low] + w_b * self._log_det[high]
         cost = 0.5 * self._unit * (weight * log_det - parts)
         far = self._moved(np.maximum(self._norm[low], self._norm[high]))
-        far *= np.sqrt(self._points.shape[1])
+        far *= np.sqrt(self._dim)
         error += far * (2 + far)
         # w Σ_ii is at least the sum of those of the parts, whose errors are like it.
         error *= 1 + self._one / self._rounding * (self._depth[low] + self._depth[high])
@@ -183,47 +178,38 @@ class RoughGaussians(RoughCosts):
 
     def _moved(self, norm: np.ndarray) -> np.ndarray:
         """How far rounding moves points at most, from their squared norms."""
-        return np.sqrt(self._points.shape[1] * norm) / _ROUNDINGS * self._rounding
+        return np.sqrt(self._dim * norm) / _ROUNDINGS * self._rounding
 
-    def _by_points(
+    def _by_factors(
         self, low: np.ndarray, high: np.ndarray, weight: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Log det Σ of unions of few points, and the most that it is off, `[p]`."""
-        size = int((self._count[low] + self._count[high]).max())
-        # Points of the second come from the end backwards; what fills up is 0.
-        members, shares = (
-            kept[low] + kept[high, ::-1]
-            for kept in (self._members[:, :size], self._shares[:, :size])
-        )
-        share = (self._weight[high] / weight)[:, None]
-        mean = self._mean[low]
-        mean += share * (self._mean[high] - mean)
-        shares /= weight[:, None]
-        points = self._about(mean, members, shares)
-        products = points @ points.swapaxes(1, 2)
+        size = int((self._rows[low] + self._rows[high]).max())
+        factors = np.empty((len(low), size + 1, self._dim))
+        # Rows of the second come from the end backwards; what fills up is 0.
+        kept = self._factors[:, :size]
+        np.add(kept[low], kept[high, ::-1], out=factors[:, :size])
+        factors[:, size] = self._apart(low, high, weight)
+        products = factors @ factors.swapaxes(1, 2)
+        products /= weight[:, None, None]
         diagonal = np.einsum("pnn->pn", products)
         diagonal += 1
         return log_dets(products), self._error(products)
 
-    def _about(
-        self, center: np.ndarray, members: np.ndarray, shares: np.ndarray
+    def _apart(
+        self, low: np.ndarray, high: np.ndarray, weight: np.ndarray
     ) -> np.ndarray:
-        """√π_i (y_i − c) of clusters, `[p, n, d]`.
-
-        With a mean for c that is off by ε, their products are off by no more than ε².
-        """
-        points = self._points.take(members, axis=0)
-        points -= center[:, None]
-        points *= np.sqrt(shares)[:, :, None]
-        return points
+        """√(w_a w_b / w) (ȳ_a − ȳ_b), `[p, d]`."""
+        delta = self._mean[low]
+        delta -= self._mean[high]
+        delta *= np.sqrt(self._weight[low] / weight * self._weight[high])[:, None]
+        return delta
 
     def _by_scatters(
         self, low: np.ndarray, high: np.ndarray, weight: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Log det Σ of unions, and the most that it is off, `[p]`."""
-        delta = self._mean[low]
-        delta -= self._mean[high]
-        delta *= np.sqrt(self._weight[low] / weight * self._weight[high])[:, None]
+        delta = self._apart(low, high, weight)
         scatter, part = self._room_for(2, (len(low), *self._scatter.shape[1:]))
         np.multiply(delta[:, :, None], delta[:, None, :], out=scatter)
         for slots in (low, high):
@@ -238,44 +224,49 @@ class RoughGaussians(RoughCosts):
 
     @override
     def unite(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        count, room = len(low), self._members.shape[1]
-        some = slice(self._size, self._size + count)
+        some = slice(self._size, self._size + len(low))
         w_a, w_b = self._weight[low], self._weight[high]
         weight = w_a + w_b
         self._weight[some] = weight
-        delta = self._mean[low] - self._mean[high]
-        step = delta * (w_a / weight * w_b)[:, None]
-        scatter = step[:, :, None] * delta[:, None, :]
+        apart = self._apart(low, high, weight)
+        scatter = apart[:, :, None] * apart[:, None, :]
         scatter += self._scatter[low]
         scatter += self._scatter[high]
         self._scatter[some] = scatter
-        mean = self._mean[low] - (w_b / weight)[:, None] * delta
+        mean = self._mean[low]
+        mean += (w_b / weight)[:, None] * (self._mean[high] - mean)
         self._mean[some], self._norm[some] = mean, np.sum(mean**2, axis=1)
-        first, second = self._count[low], self._count[high]
-        fits = np.flatnonzero(first + second <= room)
-        union, after = fits + self._size, high[fits]
-        self._members[some], self._shares[some] = self._members[low], self._shares[low]
-        row, place = np.nonzero(self._shares[after])
-        later = first[fits[row]] + place
-        self._members[union[row], later] = self._members[after[row], place]
-        self._shares[union[row], later] = self._shares[after[row], place]
-        self._count[some] = np.minimum(first + second, room + 1)
         depth = 1 + np.maximum(self._depth[low], self._depth[high])
         self._depth[some] = depth
         scatter /= weight[:, None, None]
-        self._axes = UnionAxes.of(scatter, fits, self._points_of(fits + self._size))
+        few = self._put_factors(some, low, high, apart)
+        size = np.max(self._rows[few + self._size], initial=0)
+        factors = self._factors[few + self._size, :size]
+        factors /= np.sqrt(weight[few])[:, None, None]
+        self._axes = UnionAxes.of(scatter, few, factors)
         self._log_det[some] = np.sum(np.log(self._axes.values), axis=1)
         rounding = self._rounding + self._one * depth
         self._greatest[some] = self._axes.values.max(axis=1) * (1 + rounding)
         return np.arange(some.start, some.stop)
 
-    def _points_of(self, slots: np.ndarray) -> np.ndarray:
-        """√π_i (y_i − ȳ) of clusters of few points, `[t, n, d]`."""
-        size = int(np.max(self._count[slots], initial=0))
-        members, shares = self._members[slots, :size], self._shares[slots, :size]
-        return self._about(
-            self._mean[slots], members, shares / self._weight[slots, None]
-        )
+    def _put_factors(
+        self, some: slice, low: np.ndarray, high: np.ndarray, apart: np.ndarray
+    ) -> np.ndarray:
+        """Put rows of both parts and one more beside each other.
+
+        Returns:
+            Which unions there is room for, `[f]`.
+        """
+        room, count = self._factors.shape[1], self._rows[low] + self._rows[high]
+        few = np.flatnonzero(count < room)
+        self._rows[some] = np.minimum(count, room) + 1
+        self._factors[some] = self._factors[low]
+        first, second = low[few], high[few]
+        row, place = np.nonzero(np.arange(room) < self._rows[second, None])
+        union, later = few + some.start, self._rows[first[row]] + place
+        self._factors[union[row], later] = self._factors[second[row], place]
+        self._factors[union, count[few]] = apart[few]
+        return few
 
     @override
     def take(self, slots: np.ndarray) -> None:
@@ -287,7 +278,7 @@ class RoughGaussians(RoughCosts):
     def _noise(self, slots: slice) -> np.ndarray:
         """How wrong rounding of covariances and means makes bounds, `[c]`."""
         noise = self._rounding + self._one * self._depth[slots]
-        far = self._moved(self._norm[slots]) / self._points.shape[1]
+        far = self._moved(self._norm[slots]) / self._dim
         return noise * (1 + 4 / self._rounding * far)
 
     def _weighted_squares(self, rows: slice, columns: slice, out: np.ndarray) -> None:
@@ -348,8 +339,8 @@ class RoughGaussians(RoughCosts):
         weight, p, q = total[row, near], w[row, 0], v[near]
         p /= weight
         q /= weight
-        # Of n points all but n − 1 eigenvalues are 1.
-        many = min(int(self._count[some].max()) - 1, dim - 1)
+        # All others are 1.
+        many = min(int(self._rows[some].max()), dim - 1)
         delta = self._mean[some][row]
         np.subtract(mean[near], delta, out=delta)
         spread = self._axes[unions].spread(row, delta, p, q * greatest[near], many)
