@@ -72,11 +72,17 @@ class BoundMatrix:
         bounds = self.rows(rows, self._room[: len(rows)])
         if but is not None:
             bounds[:, but] = np.inf
+        self.note(rows, bounds)
+        return bounds
+
+    def note(self, rows: np.ndarray, bounds: np.ndarray) -> None:
+        """Note the least entries of rows `[r, c]`, some of which may be more by now."""
         nearest = bounds.argmin(axis=1)
         least = bounds[np.arange(len(rows)), nearest]
         self.nearest[rows], self.least[rows] = nearest, least
-        self.sure[rows] = (self.kind[rows, nearest] > BOUND) | (least == np.inf)
-        return bounds
+        known = self.kind[rows, nearest] > BOUND
+        known &= self.bound[rows, nearest] == least
+        self.sure[rows] = known | (least == np.inf)
 
     def limit(self) -> float:
         """The least entry that is more than a bound, of those noted."""

@@ -173,10 +173,9 @@ class Rounds:
         self._estimate(*distinct_pairs(rows[unsure], nearest[unsure], size))
         known = np.minimum(pairs.bound[rows, nearest], limit)
         known[~unsure] = -np.inf
-        place, slot = np.divmod(np.flatnonzero(bounds <= known[:, None]), size)
-        value = bounds[place, slot]
-        order = np.lexsort((value, place))
-        place, slot = place[order], slot[order]
+        near = np.divmod(np.flatnonzero(bounds <= known[:, None]), size)
+        order = np.lexsort((bounds[near], near[0]))
+        place, slot = (k[order] for k in near)
         while True:
             row = rows[place]
             value, loose = pairs.bound[row, slot], pairs.kind[row, slot] == BOUND
@@ -184,10 +183,13 @@ class Rounds:
             loose &= value <= known[place]
             place, slot = place[loose], slot[loose]
             if not len(place):
-                return
+                break
             rank = np.arange(len(place)) - np.searchsorted(place, place)
             some = rank < _LEAST
             self._estimate(*distinct_pairs(rows[place[some]], slot[some], size))
+        # To take rows once more from the matrix takes longer.
+        bounds[near] = pairs.bound[rows[near[0]], near[1]]
+        pairs.note(rows, bounds)
 
     def _estimate(self, low: np.ndarray, high: np.ndarray) -> None:
         """Raise bounds of pairs to rough costs, less what these may be off."""
