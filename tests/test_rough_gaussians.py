@@ -1,5 +1,6 @@
 """Rough costs of full Gaussians: what they may be off, bounds, the trees they find."""
 
+import itertools
 from typing import Any
 
 import jax
@@ -192,6 +193,16 @@ def test_points_that_stay_apart(rng):
     assert bj.certify(gaussian(x), forest, cannot_link=apart).excess <= 1e-12
     labels = forest.cut(forest.num_trees)
     assert labels[0] != labels[1]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_left_stays_apart(seed):
+    """Rounds end where no two of the last clusters may merge: no loop for ever."""
+    x = np.random.default_rng(seed).normal(size=(40, 2))
+    apart = list(itertools.combinations(range(4), 2))
+    forest, info = bj.agglomerate(gaussian(x), cannot_link=apart, return_info=True)
+    assert info.bounded is not None
+    assert forest.num_trees == 4
 
 
 def test_slots_are_left_out_on_the_way(rng):

@@ -114,14 +114,16 @@ class Rounds:
             was noted of all rows before any was left out. Or None if there are none.
         """
         pairs = self.pairs
-        there = pairs.least < np.inf
-        if not there.any():
-            return None
         limit = -np.inf
         while limit < pairs.least.min():
+            # Fewer than before: of clusters that stay apart nothing may be left.
+            there = pairs.least < np.inf
+            if not there.any():
+                return None
             place = min(self._rows, np.count_nonzero(there)) - 1
             limit = min(float(np.partition(pairs.least, place)[place]), LOST)
             self._settle(there, np.zeros(0, int), limit)
+        there = pairs.least < np.inf
         noted = (pairs.least, pairs.nearest, pairs.sure)
         before = tuple(array.copy() for array in noted)
         parts: list[np.ndarray] = []
