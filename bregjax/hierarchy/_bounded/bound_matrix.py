@@ -25,6 +25,8 @@ __all__ = [
 BOUND, ROUGH, COST = np.uint8(0), np.uint8(1), np.uint8(2)
 # What stands for a cost that could not be computed: it comes after every other.
 LOST = float(np.finfo(float).max)
+# Entries that are moved together.
+_BLOCK = 2**16
 # Roundings of the terms that a bound is made of.
 _ROUNDINGS = 16 * float(np.finfo(float).eps)
 
@@ -154,13 +156,25 @@ class BoundMatrix:
         """Leave out all other slots, which must not be in use."""
         number = np.zeros(len(self), int)
         number[slots] = np.arange(len(slots))
-        self.bound, self.kind = (
-            all_.take(slots, axis=0).take(slots, axis=1)
-            for all_ in (self.bound, self.kind)
-        )
+        self.bound, self.kind = (_kept(all_, slots) for all_ in (self.bound, self.kind))
         self.nearest = number[self.nearest[slots]]
         self.least, self.sure = self.least[slots], self.sure[slots]
         self._gone, self._room = self._gone[:0], np.empty((0, len(slots)))
+
+
+def _kept(square: np.ndarray, slots: np.ndarray) -> np.ndarray:
+    """Rows and columns of a matrix `[c, c]`, in its memory; slots `[k]` in order.
+
+    Nothing is lost: new row r ends at (r + 1) k, and what has not been read by then
+    begins at slots[r + 1] c, which is no less.
+    """
+    count = len(slots)
+    kept = square.reshape(-1)[: count**2].reshape(count, count)
+    step = max(_BLOCK // len(square), 1)
+    for start in range(0, count, step):
+        rows = slice(start, start + step)
+        kept[rows] = square.take(slots[rows], axis=0).take(slots, axis=1)
+    return kept
 
 
 def telescoped(
