@@ -211,7 +211,10 @@ def smoothed_statistics(problem: Problem) -> tuple[PyTree, Array]:
 
 
 def equal_rows(problem: Problem) -> np.ndarray:
-    """Numbers of rows, equal only where rows and weights are, `[m]`."""
+    """Numbers of rows, equal only where rows and weights are, `[m]`.
+
+    Under pseudo-counts equal rows of other weights are other points.
+    """
     if isinstance(problem.x, SparseRows):
         return equal_sparse_rows(problem.x, np.asarray(problem.weights, float))
     rows = np.asarray(problem.x, float).reshape(problem.num_points, -1)

@@ -20,7 +20,7 @@ class RoughCosts(abc.ABC):
 
     Examples:
         >>> import bregjax as bj
-        >>> x = [[0.0, 0.0], [2.0, 0.0]]
+        >>> x = [[0.0, 0.0], [2.0, 0.0], [5.0, 0.0]]
         >>> problem = bj.Problem(x, family="gaussian", smoothing=bj.blur(1.0))
         >>> _, info = bj.agglomerate(problem, return_info=True)
         >>> print(info.bounded.rough_costs, info.bounded.later_costs)
