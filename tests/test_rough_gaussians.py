@@ -14,6 +14,7 @@ from bregjax.clusters._closed_host import ClosedHost
 from bregjax.clusters._host_model import rows_of
 from bregjax.clusters._moments import Moments
 from bregjax.clusters._rough_gaussians import RoughGaussians
+from bregjax.clusters._union_axes import UnionAxes
 from bregjax.hierarchy._engine_bounded import bounded
 from bregjax.hierarchy._host_costs import host_leaves, put, rough_host
 
@@ -47,7 +48,7 @@ def slots_of(problem):
     return host, leaves, rough
 
 
-@pytest.mark.parametrize("factor", [0.5, 1e-3])
+@pytest.mark.parametrize("factor", [1e4, 0.5, 1e-3])
 @pytest.mark.parametrize("name", TABLES)
 def test_costs_are_off_by_no_more_than_they_say(name, factor, rng):
     """After random merges; bounds are below costs, and close for single points."""
@@ -117,7 +118,6 @@ def join(host, nodes, rough, low, high):
 
 def bounds_of_union(rough, m, limit):
     """Bounds of the costs of the union made last, with all slots."""
-    bounds = np.empty((1, m))
     bounds = np.zeros((1, m))
     limits = np.full((1, m), limit)
     rough.raise_bounds(slice(0, 1), slice(0, m), limits, bounds)
@@ -160,6 +160,26 @@ def test_ties_are_settled_by_costs(rng):
     assert info.bounded.later_costs > 0
     assert info.bounded.duplicates > 0
     assert bj.certify(problem, tree).excess <= 1e-12
+
+
+@pytest.mark.parametrize("light", [1e-100, 1e-161, 1e-163])
+def test_weights_whose_products_underflow(light, rng):
+    x = rng.normal(size=(110, 3))
+    weights = light * rng.uniform(0.5, 2, 110)
+    weights[0] = 1
+    problem = gaussian(x, weights=weights, smoothing=bj.blur(0.7))
+    tree, other = (bj.agglomerate(problem, engine=e) for e in ("numpy", "matrix"))
+    np.testing.assert_array_equal(tree.children, other.children)
+
+
+def test_eigenvalues_are_no_less_than_one():
+    """Those that rounding takes below 0, of a spread of 1e9."""
+    root = 1e9 * np.random.default_rng(0).normal(size=(5, 1, 4))
+    covariance = np.eye(4) + root.swapaxes(1, 2) @ root
+    none = np.zeros(0, int)
+    axes = UnionAxes.of(covariance, none, np.zeros((0, 0, 4)))
+    assert np.all(axes.values >= 1)
+    assert np.linalg.eigvalsh(covariance).min() < 1
 
 
 @pytest.mark.parametrize("unit", [1e-140, 1e140])

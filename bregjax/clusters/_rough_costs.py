@@ -34,7 +34,7 @@ class RoughCosts(abc.ABC):
         """Lower bounds of the costs of all pairs of points, `[m, m]`.
 
         Returns:
-            These, and from where on they are costs, less what these may be off.
+            The bounds; and a limit: those that are no less are costs but for rounding.
         """
 
     @abc.abstractmethod

@@ -40,8 +40,9 @@ _ROUNDINGS = 8
 # Rows of H that are kept beside the covariance; no more than this share of the columns:
 # a matrix of their products is cheaper than a covariance if it is smaller.
 _MOST, _SHARE = 20, 0.5
-# Where whitening loses nearly all digits, or squares nearly overflow, nothing is rough.
-_WORST, _LARGEST = 1e12, 1e280
+# Where whitening loses nearly all digits, squares nearly overflow or products of
+# weights nearly underflow, nothing is rough.
+_WORST, _LARGEST, _LIGHTEST = 1e12, 1e280, 1e-140
 # Pairs of points that are bounded together: what a cache holds.
 _BLOCK = 2**17
 # Unions of no more rows than these are treated apart where there are enough pairs.
@@ -77,7 +78,7 @@ class RoughGaussians(RoughCosts):
         """Put points into slots.
 
         Args:
-            points: Clusters whose covariance is S, to rounding, `[m]`.
+            points: Clusters whose covariance is S, `[m]`.
             inverse: L⁻¹, `[d, d]`.
             condition: The most that whitening magnifies rounding.
         """
@@ -96,17 +97,19 @@ class RoughGaussians(RoughCosts):
         self._log_det, self._greatest = np.zeros(len(slots)), np.ones(len(slots))
         room = max(min(_MOST, int(_SHARE * dim)), 1)
         self._factors = np.zeros((len(slots), room, dim))
-        self._most = [size for size in _SIZES if size < room] + [room]
+        self._sizes = [size for size in _SIZES if size < room] + [room]
         self._rows, self._depth = np.zeros(len(slots), int), np.zeros(len(slots))
+        # What a union adds to γ, and the γ of a point.
         self._one = _ROUNDINGS * condition * _EPS
         self._dim, self._rounding = dim, (dim + 4) * self._one
         self._work = np.empty(0)
 
     @classmethod
     def of(cls, points: GaussianState) -> Self | None:
-        """Put points into slots; None unless all have one covariance, to rounding."""
+        """Put points into slots; None unless all have one covariance."""
         covariance = np.asarray(points.moments.covariance)
-        if not alike(covariance):
+        light = np.min(points.weight) < _LIGHTEST * np.max(points.weight)
+        if light or not alike(covariance):
             return None
         try:
             root = np.linalg.cholesky(covariance[0])
@@ -146,8 +149,6 @@ class RoughGaussians(RoughCosts):
         out /= total
         np.log1p(out, out=out)
         out *= (0.5 - self._rounding) * self._unit
-        # Covariances may differ by rounding.
-        out -= self._rounding * self._unit * self._dim**2
         out *= total
         np.maximum(out, 0, out=out)
 
@@ -158,12 +159,12 @@ class RoughGaussians(RoughCosts):
         log_det, error = np.empty_like(weight), np.empty_like(weight)
         count = self._rows[low] + self._rows[high] + 1
         # The smaller the matrices the better, if there are enough of a kind.
-        kinds = np.searchsorted(self._most, count)
+        kinds = np.searchsorted(self._sizes, count)
         if len(count) < _ENOUGH:
-            kinds = np.where(count > self._most[-1], kinds, 0)
+            kinds = np.where(count > self._sizes[-1], kinds, 0)
         for kind in np.flatnonzero(np.bincount(kinds)):
             some = np.flatnonzero(kinds == kind)
-            few = kind < len(self._most)
+            few = kind < len(self._sizes)
             find = self._by_factors if few else self._by_scatters
             log_det[some], error[some] = find(low[some], high[some], weight[some])
         parts = w_a * self._log_det[low] + w_b * self._log_det[high]
@@ -311,9 +312,9 @@ class RoughGaussians(RoughCosts):
 
             ½ w log(1 + pq Σ_e δ_e² / (p s_e + q λ_k)),
 
-        s_e the eigenvalues of a union's covariance, δ in coordinates along its axes;
-        and less with the greatest eigenvalue for all s_e, which spares the rotation
-        where that is enough; or with one for all but the greatest.
+        s_e the eigenvalues of a union's covariance, δ in coordinates along its axes. At
+        first the greatest stands for all s_e, which needs no rotation. Where that is
+        below the limit axes are used, and one value for the small eigenvalues.
         """
         some = slice(self._size + unions.start, self._size + unions.stop)
         w, v = self._weight[some, None], self._weight[others]
@@ -339,7 +340,7 @@ class RoughGaussians(RoughCosts):
         weight, p, q = total[row, near], w[row, 0], v[near]
         p /= weight
         q /= weight
-        # All others are 1.
+        # If all rows are kept the other eigenvalues are 1, else no more than the next.
         many = min(int(self._rows[some].max()), dim - 1)
         delta = self._mean[some][row]
         np.subtract(mean[near], delta, out=delta)
@@ -371,13 +372,7 @@ class RoughGaussians(RoughCosts):
 
 
 def alike(covariance: np.ndarray) -> bool:
-    """Whether covariances `[m, d, d]` are one, to rounding."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        deviation = np.sqrt(np.diagonal(covariance[0]))
-        most = len(deviation) * _EPS * np.outer(deviation, deviation)
-        step = max(_BLOCK // most.size, 1)
-        for start in range(0, len(covariance), step):
-            apart = covariance[start : start + step] - covariance[0]
-            if not np.all(np.abs(apart, out=apart) <= most):
-                return False
-        return True
+    """Whether covariances `[m, d, d]` are one."""
+    step = max(_BLOCK // covariance[0].size, 1)
+    starts = range(0, len(covariance), step)
+    return all((covariance[k : k + step] == covariance[0]).all() for k in starts)

@@ -1,12 +1,10 @@
 """Axes of the covariances of unions, and how far apart means are along these.
 
-With G = U diag(g) Uᵀ the products of n points P about their mean, the axes of I + PᵀP
-are g_k^-½ (PᵀU)_k, its eigenvalues 1 + g_k and, beside these, 1; but for rounding,
-which magnifies by g_1 / g_k.
+With G = HHᵀ = U diag(g) Uᵀ of n rows H, the axes of I + HᵀH are g_k^-½ (HᵀU)_k, its
+eigenvalues 1 + g_k and, beside these, 1; but for rounding, magnified by g_1 / g_k.
 
-Example: points −1 and 1 on the first of three axes, each of share ½, so that the rows
-of P are (∓√½, 0, 0): G = ½ [[1, −1], [−1, 1]] has the eigenvalues 0 and 1, and the
-covariance 2 along the first axis, 1 across.
+Example: points −1 and 1 on the first of three axes, each of share ½, have the one row
+H = (1, 0, 0): G is 1, and the covariance 2 along the first axis, 1 across.
 """
 
 from typing import Self
@@ -19,7 +17,7 @@ __all__ = ["UnionAxes"]
 
 # Roundings of a square, for each column.
 _ROUNDINGS = 8 * float(np.finfo(float).eps)
-# In more than so many columns eigenvalues of few points are found by their products,
+# In more than so many columns eigenvalues of few rows are found by their products,
 # which are smaller, if they are no more than so many, and axes of those that are not
 # less than so many.
 _PLAIN, _WIDE, _FLAT = 8, 100.0, 0.01
@@ -39,31 +37,33 @@ class UnionAxes:
         self.values, self.axes, self.slack = values, axes, slack
 
     @classmethod
-    def of(cls, covariance: np.ndarray, few: np.ndarray, points: np.ndarray) -> Self:
+    def of(cls, covariance: np.ndarray, few: np.ndarray, rows: np.ndarray) -> Self:
         """Find eigenvalues and axes.
 
         Args:
             covariance: `[t, d, d]`.
-            few: Which are of few points, no more than d / 2; `[f]`.
-            points: √π_i (y_i − ȳ) of these, `[f, n, d]`.
+            few: Which have few rows, no more than d / 2; `[f]`.
+            rows: H of these, and zeros, `[f, n, d]`.
         """
         count, dim = covariance.shape[:2]
         found = cls(np.ones((count, dim)), np.zeros(covariance.shape), np.empty(count))
         plain = np.ones(count, bool)
         if dim > _PLAIN and len(few):
-            plain[found._put_few(few, points)] = False
+            plain[found._put_few(few, rows)] = False
         if plain.any():
             values, found.axes[plain] = np.linalg.eigh(covariance[plain])
-            found.values[plain], found.slack[plain] = values, values[:, -1]
+            # Rounding takes some below, where the greatest is by far more.
+            found.values[plain] = np.maximum(values, 1)
+            found.slack[plain] = found.values[plain, -1]
         return found
 
-    def _put_few(self, few: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Find those of few points; return which they are, the rest being too wide."""
-        first = self.values.shape[1] - points.shape[1]
-        values, axes = np.linalg.eigh(points @ points.swapaxes(1, 2))
+    def _put_few(self, few: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Find those of few rows; return which they are, the rest being too wide."""
+        first = self.values.shape[1] - rows.shape[1]
+        values, axes = np.linalg.eigh(rows @ rows.swapaxes(1, 2))
         narrow = values[:, -1] <= _WIDE
         few, values, axes = few[narrow], np.maximum(values[narrow], 0), axes[narrow]
-        axes = axes.swapaxes(1, 2) @ points[narrow]
+        axes = axes.swapaxes(1, 2) @ rows[narrow]
         flat = values < _FLAT
         axes /= np.sqrt(np.where(flat, np.inf, values))[:, :, None]
         self.values[few, first:] = 1 + values

@@ -36,10 +36,11 @@ class BoundMatrix:
 
     Attributes:
         bound: `[c, c]`, symmetric; without meaning in columns of slots not in use.
-        kind: BOUND, ROUGH or COST of each, `[c, c]`.
+        kind: BOUND, ROUGH or COST of each, `[c, c]`, likewise.
         least: No more than the least entry of each row, `[c]`.
         nearest: Where that was, when the row was looked at last, `[c]`.
-        sure: Whether `least` is the entry at `nearest`, and more than a bound; `[c]`.
+        sure: Whether `least` is the entry at `nearest`, and more than a bound or
+            infinite; `[c]`.
     """
 
     def __init__(self, bound: np.ndarray, kind: np.uint8) -> None:
@@ -66,8 +67,8 @@ class BoundMatrix:
     def look(self, rows: np.ndarray, but: np.ndarray | None = None) -> np.ndarray:
         """Find the least entries of rows, but in some slots; return the rows, `[r, c]`.
 
-        These are infinite in the slots that are left out, and there until the next look
-        alone: memory that is new each time takes longer than the search.
+        These are infinite in the slots that are left out. The next look overwrites
+        them, as memory that is new each time takes longer than the search.
         """
         if len(rows) > len(self._room):
             self._room = np.empty((len(rows), len(self)))
@@ -131,7 +132,7 @@ class BoundMatrix:
             high: Those of the others, `[t]`, which are not used any more.
             bound: Bounds with all slots, `[t, c]`, and with each other in the columns
                 `low`; infinite in the column of the union itself.
-            kind: BOUND, ROUGH or COST of each, `[t, c]`.
+            kind: BOUND or ROUGH of each, `[t, c]`.
         """
         # Columns as rows of the transpose take NumPy less time; those of `high` would
         # take as long again, and `rows` hides them.

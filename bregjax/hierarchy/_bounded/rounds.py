@@ -116,7 +116,7 @@ class Rounds:
         pairs = self.pairs
         limit = -np.inf
         while limit < pairs.least.min():
-            # Fewer than before: of clusters that stay apart nothing may be left.
+            # To settle rows may show that no two of what is left may merge.
             there = pairs.least < np.inf
             if not there.any():
                 return None
