@@ -13,7 +13,7 @@ import bregjax as bj
 from bregjax.clusters import _diagonal_clusters, _entropic_clusters
 from bregjax.clusters._diagonal_clusters import DiagonalClusters
 from bregjax.clusters._entropic_clusters import EntropicClusters
-from bregjax.clusters._quick_clusters import QuickClusters
+from bregjax.clusters._quick_clusters import QuickClusters, ScreenedClusters
 from bregjax.clusters._root_distances import ALPHA, BETA, root_points
 from bregjax.convex import NegativeEntropy, Scaled
 from bregjax.hierarchy import Interrupted, _host_costs
@@ -308,6 +308,7 @@ def test_trees_are_greedys(name, weights):
 @pytest.mark.parametrize("name", ["counts", "near-equal", "a large column"])
 def test_compiled_bounds_are_not_above_costs(name, kind, dtype, x64):
     clusters = points(name, kind, "small numbers")
+    assert isinstance(clusters, ScreenedClusters)
     m = len(clusters.weight)
     screen = clusters.screen()
     features = screen.features(jax.tree.map(jnp.asarray, clusters.states), dtype)

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from bregjax.clusters._gaussian_state import GaussianState
 from bregjax.clusters._moments import Moments
-from bregjax.clusters._quick_clusters import QuickClusters, Sides
+from bregjax.clusters._quick_clusters import ScreenedClusters, Sides
 from bregjax.clusters._screens import Screen
 from bregjax.clusters._screens.gaussian import DiagonalScreen
 
@@ -45,7 +45,7 @@ _ROUNDINGS = 64
 
 
 @dataclasses.dataclass
-class DiagonalClusters(QuickClusters):
+class DiagonalClusters(ScreenedClusters):
     """Weights, means and variances of clusters, and their shares of costs.
 
     In units, a power of two for each column, of about the root of the mean variance: so

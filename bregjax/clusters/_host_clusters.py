@@ -9,13 +9,13 @@ from typing_extensions import override
 
 from bregjax._typing import PyTree
 from bregjax.clusters._host_model import HostModel, rows_of
-from bregjax.clusters._slot_clusters import SlotClusters
+from bregjax.clusters._slot_clusters import StatedClusters
 
 __all__ = ["HostClusters"]
 
 
 @dataclass
-class HostClusters(SlotClusters):
+class HostClusters(StatedClusters):
     """States of clusters, and what finds their costs and unions.
 
     Attributes:

@@ -7,11 +7,10 @@ from typing import ClassVar, Self
 import numpy as np
 from typing_extensions import override
 
-from bregjax._typing import PyTree
 from bregjax.clusters._screens import Screen
-from bregjax.clusters._slot_clusters import SlotClusters
+from bregjax.clusters._slot_clusters import SlotClusters, StatedClusters
 
-__all__ = ["QuickClusters", "Sides"]
+__all__ = ["QuickClusters", "ScreenedClusters", "Sides"]
 
 Sides = tuple[np.ndarray, ...]
 """What bounds need of clusters, arrays in one precision with an entry each."""
@@ -42,21 +41,6 @@ class QuickClusters(SlotClusters):
     @abc.abstractmethod
     def few(self) -> int:
         """How many clusters merge in less time over a matrix of their costs."""
-
-    def bounds_serve(self, count: int) -> bool:
-        """Whether `bounds` of so many clusters take less time than compiled ones."""
-        del count
-        return True
-
-    @property
-    @override
-    def states(self) -> PyTree:
-        # Asked for only where `bounds_serve` says no.
-        raise NotImplementedError(f"{type(self).__name__} has no compiled bounds")
-
-    def screen(self) -> Screen:
-        """Return compiled bounds of costs, for where `bounds` do not serve."""
-        raise NotImplementedError(f"{type(self).__name__} has no compiled bounds")
 
     @property
     @abc.abstractmethod
@@ -126,3 +110,16 @@ class QuickClusters(SlotClusters):
         for name in self.by_slot:
             getattr(self, name)[slots] = getattr(unions, name)
         return unions
+
+
+@dataclasses.dataclass
+class ScreenedClusters(QuickClusters, StatedClusters):
+    """Quick clusters, of many of which compiled bounds take less time."""
+
+    @abc.abstractmethod
+    def bounds_serve(self, count: int) -> bool:
+        """Whether `bounds` of so many clusters take less time than compiled ones."""
+
+    @abc.abstractmethod
+    def screen(self) -> Screen:
+        """Return compiled bounds of costs."""

@@ -7,16 +7,11 @@ import numpy as np
 
 from bregjax._typing import PyTree
 
-__all__ = ["SlotClusters"]
+__all__ = ["SlotClusters", "StatedClusters"]
 
 
 class SlotClusters(abc.ABC):
     """Clusters in slots, arrays of NumPy, in place of what a `ClusterModel` has."""
-
-    @property
-    @abc.abstractmethod
-    def states(self) -> PyTree:
-        """States as of a `ClusterModel`, by slot."""
 
     @abc.abstractmethod
     def sure_costs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -31,3 +26,12 @@ class SlotClusters(abc.ABC):
     @abc.abstractmethod
     def taken(self, slots: np.ndarray) -> Self:
         """Return copies of the clusters in slots."""
+
+
+class StatedClusters(SlotClusters):
+    """Clusters in slots that have states too, of which programs bound costs."""
+
+    @property
+    @abc.abstractmethod
+    def states(self) -> PyTree:
+        """States as of a `ClusterModel`, by slot."""

@@ -14,7 +14,7 @@ from bregjax._typing import PyTree
 from bregjax.clusters import ClusterModel, HostModel, Screen
 from bregjax.clusters._host_clusters import HostClusters
 from bregjax.clusters._host_model import rows_of
-from bregjax.clusters._quick_clusters import QuickClusters
+from bregjax.clusters._quick_clusters import QuickClusters, ScreenedClusters
 from bregjax.hierarchy._equal_pairs import equal_pairs
 from bregjax.hierarchy._interrupted import Interrupted
 from bregjax.hierarchy._windowed.fallbacks import one_by_one
@@ -159,7 +159,7 @@ def _store_of(
     quick: QuickClusters, model: ClusterModel, distinct: int
 ) -> Store | QuickStore:
     """The store of clusters by NumPy: with compiled bounds where theirs take longer."""
-    if quick.bounds_serve(distinct):
+    if not isinstance(quick, ScreenedClusters) or quick.bounds_serve(distinct):
         return QuickStore(quick)
     count = len(quick.weight)
     # Programs have few sizes.
@@ -358,7 +358,7 @@ class _Run:
         if isinstance(store, QuickStore):
             return
         found = store.by_numpy
-        if isinstance(found, QuickClusters) and found.bounds_serve(self._left):
+        if isinstance(found, ScreenedClusters) and found.bounds_serve(self._left):
             rest = QuickStore(found.taken(clusters.active))
             kept, moved = clusters.go_on_in(rest)
             self._node[moved] = self._node[kept]

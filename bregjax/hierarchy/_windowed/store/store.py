@@ -11,7 +11,7 @@ from typing_extensions import override
 from bregjax._typing import Array, PyTree
 from bregjax.clusters import ClusterModel, Screen
 from bregjax.clusters._host_model import rows_of
-from bregjax.clusters._slot_clusters import SlotClusters
+from bregjax.clusters._slot_clusters import StatedClusters
 from bregjax.hierarchy._windowed.store import kernels
 from bregjax.hierarchy._windowed.store.base import ClusterStore, Part
 from bregjax.hierarchy._windowed.store.block import Block
@@ -63,7 +63,7 @@ class Store(ClusterStore):
         states: PyTree,
         count: int,
         placement: Placement | None = None,
-        by_numpy: SlotClusters | None = None,
+        by_numpy: StatedClusters | None = None,
     ) -> None:
         """Fill the first slots with `count` of `states` and leave half as many free.
 
